@@ -74,7 +74,7 @@ class PlanRun(Begins):
         from groupshift.bootstrap.moves import journal, opened, tools_of
         from groupshift.domain.requests import request_of
         from groupshift.domain.run import plan_from
-        from groupshift.engine.begin import assess, begin, open_run
+        from groupshift.engine.begin import assess, begin, run_to_resume
         from groupshift.engine.installed_moves import move_named
 
         params, run = context["params"], context["dag_run"]
@@ -87,7 +87,7 @@ class PlanRun(Begins):
                 target = move.target(ports, request)
                 record = runs.of_origin(origin)
                 if record is None and execute:
-                    record = open_run(move, runs, target, request)
+                    record = run_to_resume(move, runs, target, request)
                 if record is None:
                     self.say(assess(move, tools, ports, request)[1])
                     record = begin(move, tools, ports, request, options, execute=execute, origin=origin)

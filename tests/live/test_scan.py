@@ -16,7 +16,7 @@ from kazoo.security import make_digest_acl
 
 from groupshift.adapters.groups import LiveEnsembleReader, LiveGroupReader
 from groupshift.adapters.kafka.cluster import observer
-from groupshift.adapters.kafka.groups import KafkaEnsemble, KafkaGroups
+from groupshift.adapters.kafka.groups import KafkaGroups, ListedKafkaGroups
 from groupshift.adapters.spark_submit.java import java_binary
 from groupshift.adapters.system import SystemClock
 from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
@@ -187,7 +187,7 @@ def test_every_group_is_read_as_the_reader_of_one_group_reads_it(
     )
     reader = LiveEnsembleReader(
         ZookeeperGroups(ZookeeperConnection(ensemble.zookeeper, timeout_s=60.0), together=together),
-        KafkaEnsemble(observer(ensemble.bootstrap, timeout_s=60.0)),
+        ListedKafkaGroups(observer(ensemble.bootstrap, timeout_s=60.0)),
         SystemClock(),
     )
     listed = reader.groups()
@@ -251,7 +251,7 @@ def test_a_broker_that_knows_no_batches_is_asked_group_by_group(cluster, tmp_pat
         consumer = Consumer({"bootstrap.servers": address, "group.id": group})
         consumer.commit(offsets=[KafkaPartition("orders", n, 0) for n in range(2)], asynchronous=False)
         consumer.close()
-    reader = KafkaEnsemble(observer(address))
+    reader = ListedKafkaGroups(observer(address))
     try:
         assert reader.groups() == ("a", "b")
         found = reader.observe({"a": (), "b": (), "nobody": ()})

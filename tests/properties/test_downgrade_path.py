@@ -6,7 +6,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groupshift.domain.versions import LINES, METADATA, Span, Version, met
+from groupshift.domain.versions import LINES, METADATA, Span, Version, version_in
 from groupshift.errors import Rejected
 from groupshift.log.releases import LOADERS, Coordinator
 from groupshift.moves.downgrade.releases import (
@@ -52,7 +52,7 @@ TARGETS = _targets()
 targets = st.sampled_from(TARGETS)
 versions: st.SearchStrategy[Version | Span | None] = st.one_of(
     st.sampled_from([each.version for each in TARGETS]),
-    st.sampled_from([met(line.name) for line in LINES]),
+    st.sampled_from([version_in(line.name) for line in LINES]),
     st.none(),
 )
 features = st.builds(

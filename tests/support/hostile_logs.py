@@ -17,7 +17,7 @@ from groupshift.spark.batches.coordinator_records import decoded_batches
 from groupshift.spark.batches.decompress import Origin
 from groupshift.spark.batches.headers import read_headers
 from groupshift.spark.batches.records import read_records
-from groupshift.spark.batches.transactions import resolve, spans
+from groupshift.spark.batches.transactions import resolve, transactions_in
 from support import jute
 from support.batch_encoder import APPEND_TIME, CODECS, Record, batch, marker, message_set
 from support.classic_member import told_of
@@ -67,7 +67,7 @@ def _read_log(log: bytes, *, check: bool) -> None:
     """Headers, transactions and records of a log, as the jobs read them."""
     data = np.frombuffer(log, dtype=np.uint8)
     headers = read_headers(data, check=check)
-    resolve([spans(headers.table)])
+    resolve([transactions_in(headers.table)])
     for part in read_records(data, headers.table, Origin(name="x.log")):
         len(part)
 

@@ -20,7 +20,7 @@ from groupshift.domain.group import (
     partitions_of,
     topics_of_group,
     view_of,
-    with_nodes,
+    zookeeper_rows,
 )
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.modes import Mode
@@ -34,7 +34,7 @@ from groupshift.scan.group_state import Observed
 
 if TYPE_CHECKING:  # whoever needs Kafka alone does not load ZooKeeper's client
     from groupshift.adapters.kafka.cluster import OfCluster
-    from groupshift.adapters.kafka.groups import KafkaEnsemble, KafkaGroups, KafkaRights  # noqa: F401 - in "…"
+    from groupshift.adapters.kafka.groups import KafkaGroups, KafkaRights, ListedKafkaGroups  # noqa: F401 - in "…"
     from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
     from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
     from groupshift.adapters.zookeeper.mode_brake_and_rights import ZookeeperRights
@@ -136,7 +136,7 @@ class KafkaGroupReader:
         self._snapshots.close()
 
 
-class LiveEnsembleReader(_Both["KafkaEnsemble"]):
+class LiveEnsembleReader(_Both["ListedKafkaGroups"]):
     """Reads ZooKeeper first, then Kafka's offsets, then log ends, as the reader of one group does: no offset
     of a view is ahead of its log end."""
 
@@ -211,7 +211,7 @@ class EnsembleSnapshots(_Both["LiveGroupSnapshots"]):
         views = self._views(groups, tell)
         if self._read_from is ReadFrom.IN_FORCE:
             views = {group: view for group, view in views.items() if in_force(view)}
-        nodes = with_nodes(empty, views.values(), self._kafka.topics())
+        nodes = zookeeper_rows(empty, views.values(), self._kafka.topics())
         others = empty
         if self._read_from is ReadFrom.IN_FORCE:  # groups that Kafka coordinates
             unread = None if groups is None else set(groups) - views.keys()

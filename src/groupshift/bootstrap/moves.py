@@ -386,7 +386,7 @@ def build_scans(settings: Settings) -> Iterator[FleetScans]:
     """
     from groupshift.adapters.groups import LiveEnsembleReader
     from groupshift.adapters.kafka.cluster import observer
-    from groupshift.adapters.kafka.groups import KafkaEnsemble
+    from groupshift.adapters.kafka.groups import ListedKafkaGroups
     from groupshift.adapters.sqlalchemy.scans import SqlScans
     from groupshift.adapters.system import SystemClock
     from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
@@ -401,7 +401,7 @@ def build_scans(settings: Settings) -> Iterator[FleetScans]:
     with (
         journal(settings) as runs,
         opened(moves[Mode.KAFKA], Place(settings=settings), None) as ports,
-        closing(LiveEnsembleReader(ZookeeperGroups(zookeeper), KafkaEnsemble(kafka), clock)) as reader,
+        closing(LiveEnsembleReader(ZookeeperGroups(zookeeper), ListedKafkaGroups(kafka), clock)) as reader,
         closing(SqlScans(settings.journal.url)) as scans,
     ):
         toggles = Toggles(moves=moves, tools=tools_of(runs, settings), ports=ports)

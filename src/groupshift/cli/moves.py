@@ -24,7 +24,7 @@ from groupshift.cli.run_place import Found, Where, place_of, placed, session, sh
 from groupshift.cli.terminal import joined, styled
 from groupshift.domain.run import CHECKS, findings_from, plan_from
 from groupshift.domain.verdict import Verdict, counted, worst
-from groupshift.engine.begin import assess, begin, open_run
+from groupshift.engine.begin import assess, begin, run_to_resume
 from groupshift.engine.installed_moves import GROUP, moves
 from groupshift.engine.move import Move, RunOptions
 from groupshift.errors import Rejected
@@ -166,7 +166,7 @@ def _run(
     place = place_of(where)
     request = request_at(move, values, place.settings)
     with session(place) as at, at.ports(move, request) as ports:
-        record = open_run(move, at.runs, move.target(ports, request), request)
+        record = run_to_resume(move, at.runs, move.target(ports, request), request)
         if not execute:
             record = record or _begun(move, at.tools, ports, request, execute=False)
             _show_plan(move, record, request, as_json=as_json)

@@ -8,7 +8,8 @@ What a position is, and who still works on which records, is worked out
 when somebody asks: a record costs nothing on its way (benchmarks/consume.py).
 
 One buffer serves all readers, or one each stream. Records come and go by the `Chunk`: a list of records, how
-far it was handed out, and where it leads. An `Open` says of a partition what comes next and what to commit.
+far it was handed out, and where it leads. A `Cursor` says of a partition what comes next and what to
+commit.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ Fetching = Callable[[Mapping[TopicPartition, int], Callable[[], None]], None]
 
 
 @dataclass(slots=True, eq=False)
-class Open:
+class Cursor:
     """A partition that may be delivered: ``position`` is next to hand out, ``stored`` what to commit.
 
     Records before ``fetched`` are not accepted any more; None at all until ``armed``."""
@@ -57,7 +58,7 @@ class Chunk:
     ``ends`` are the positions of its partitions after all of it, ``size`` the number of records."""
 
     records: list[Record]
-    ends: list[tuple[Open, int]]
+    ends: list[tuple[Cursor, int]]
     index: int = 0
     settled: int = 0
     size: int = 0
@@ -94,7 +95,7 @@ class Delivery:
         self._changed = threading.Condition(self._lock)
         self.lease = Lease()
         self._until = NEVER
-        self._open: dict[TopicPartition, Open] = {}
+        self._open: dict[TopicPartition, Cursor] = {}
         # Of these each record that is offered is looked at: it may belong to an earlier position.
         self._barred: set[TopicPartition] = set()
         # All chunks are in the parent's queue, until a stream has a reader of its own.
@@ -122,9 +123,9 @@ class Delivery:
         """Partition → (stream, first offset to deliver). What is offered for them is accepted once the
         result was called: by the fetcher, when it has left its former position."""
         with self._lock:
-            return self._admit([Open(each, stream, at, at, at) for each, (stream, at) in starts.items()])
+            return self._admit([Cursor(each, stream, at, at, at) for each, (stream, at) in starts.items()])
 
-    def _admit(self, entries: Sequence[Open]) -> Callable[[], None]:
+    def _admit(self, entries: Sequence[Cursor]) -> Callable[[], None]:
         self._open.update({each.partition: each for each in entries})
         self._barred.update(each.partition for each in entries)
 
@@ -214,7 +215,7 @@ class Delivery:
         with self._lock:
             return self._admit([self._moved(self._open[partition], offset)])
 
-    def _moved(self, former: Open, offset: int) -> Open:
+    def _moved(self, former: Cursor, offset: int) -> Cursor:
         """The same partition, delivered from ``offset`` next: an entry of its own, which is not armed yet."""
         self._cut_off([former.partition])
         stored = offset if former.stored == former.position else former.stored
@@ -238,7 +239,7 @@ class Delivery:
             if entries:
                 fetch({each.partition: each.position for each in entries}, self._admit(entries))
 
-    def _set_paused(self, partitions: Iterable[TopicPartition], *, paused: bool) -> list[Open]:
+    def _set_paused(self, partitions: Iterable[TopicPartition], *, paused: bool) -> list[Cursor]:
         """Those for which that is a change."""
         known = [self._open[each] for each in partitions if each in self._open]
         changed = [each for each in known if each.paused is not paused and not each.closed]
@@ -256,7 +257,7 @@ class Delivery:
                     if partition in self._open:
                         self._advance(self._open[partition], at)
 
-    def _advance(self, entry: Open, at: int) -> None:
+    def _advance(self, entry: Cursor, at: int) -> None:
         """Records before ``at`` were handed out."""
         if not entry.closed and at > entry.position:
             entry.position = at

@@ -39,11 +39,11 @@ from groupshift.domain.reconcile import (
 from groupshift.domain.registration import Pattern, Registration, encode_awareness, encode_registration
 from groupshift.domain.waking_old_members import (
     Vigil,
-    advice,
     due,
     entrusted,
     neglected,
     responsible,
+    scheme_advice,
     schemes_of_losers,
     watch,
 )
@@ -149,7 +149,7 @@ class GroupWatch:
     def decide(self, acting: Mode | None, held: Mapping[TopicPartition, str]) -> Decision:
         """What to do, on what is known now; lists the Kafka group when the decision depends on it."""
         decision = self._decide(acting, held)
-        if decision.ask_clients and self._parts.membership is not None:
+        if decision.list_kafka_group and self._parts.membership is not None:
             self._clients = self._parts.membership.describe(_ANSWER_S).clients
             decision = self._decide(acting, held)
         return decision
@@ -256,7 +256,7 @@ class StaleMemberNudge:
         self._vigil = watch(self._vigil, expected, unowned, now)
         self.alarms = ()
         if free := neglected(self._vigil, self._every_s, now):
-            look = advice(self._member, schemes_of_losers(self._member, view, free))
+            look = scheme_advice(self._member, schemes_of_losers(self._member, view, free))
             shares = ", ".join(map(str, free))
             self.alarms = (f"{shares}: old members do not take them; restart those members, and: {look}",)
         if due(self._vigil, self._every_s, now):

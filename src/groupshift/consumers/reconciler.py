@@ -29,7 +29,7 @@ from groupshift.consumers.threads import EventLoop, daemon
 from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import Decision, Member
-from groupshift.domain.waking_old_members import advice, schemes_of_keepers
+from groupshift.domain.waking_old_members import scheme_advice, schemes_of_keepers
 from groupshift.errors import Conflict, GroupshiftError, Rejected, Transient
 from groupshift.ports.consumer import OffsetWrite, SessionState
 
@@ -331,7 +331,7 @@ class Reconciler:
             return ()
         look = "is that one stopped, or cut off from ZooKeeper?"
         if mode is Mode.ZOOKEEPER:
-            look = advice(self._member, schemes_of_keepers(self._member, view, contended))
+            look = scheme_advice(self._member, schemes_of_keepers(self._member, view, contended))
         return (f"{', '.join(map(str, contended))}: due to this member, but another one keeps them; {look}",)
 
     # -- leaving ---------------------------------------------------------------------------------

@@ -350,7 +350,7 @@ ZOOKEEPER = "zookeeper"
 """The type of a group that ZooKeeper coordinates."""
 
 
-def with_nodes(state: ClusterState, views: Iterable[GroupView], known: Collection[str]) -> ClusterState:
+def zookeeper_rows(state: ClusterState, views: Iterable[GroupView], known: Collection[str]) -> ClusterState:
     """``state`` with what ZooKeeper has of these groups as its rows, in the order of their keys; one that is
     not there is `GONE`.
 

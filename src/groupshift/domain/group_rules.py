@@ -90,8 +90,8 @@ def _missing(view: GroupView, store: str) -> Iterator[tuple[str, list[TopicParti
 @_rule("C05")
 def znode_offsets_complete(facts: Facts) -> Iterator[Says]:
     """N3: an old consumer reads only ZooKeeper."""
-    for empty, names in _missing(facts.view, "ZooKeeper"):
-        yield Says(f"no_znode_offset{empty}", partitions=names)
+    for suffix, names in _missing(facts.view, "ZooKeeper"):
+        yield Says(f"no_znode_offset{suffix}", partitions=names)
 
 
 @_rule("C06", _without(MemberKind.ZOOKEEPER))
@@ -171,8 +171,8 @@ def owned_once(facts: Facts) -> Iterator[Says]:
 def kafka_offsets_complete(facts: Facts) -> Iterator[Says]:
     """O8: a plain Kafka consumer reads only Kafka."""
     view = facts.view
-    for empty, names in _missing(view, "Kafka"):
-        yield Says(f"no_kafka_offset{empty}", partitions=names)
+    for suffix, names in _missing(view, "Kafka"):
+        yield Says(f"no_kafka_offset{suffix}", partitions=names)
     (znodes, kafka), unread = view.stores.values(), frozenset(view.leftovers)
     behind = [
         f"{at} (Kafka {kafka[at]}, ZooKeeper {offset})"

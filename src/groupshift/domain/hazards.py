@@ -13,7 +13,7 @@ from enum import StrEnum
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.tables import table_of
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.domain.versions import Span, Version, met
+from groupshift.domain.versions import Span, Version, version_in
 from groupshift.errors import Rejected
 
 
@@ -279,7 +279,7 @@ def broker_versions(brokers: Sequence[str], target: str = "") -> dict[Role, tupl
     """What --broker and --target say, by role; nothing of what was not named. Raises `Rejected`."""
     releases = {Role.BROKER: brokers, Role.TARGET: (target,) if target else ()}
     return {
-        role: tuple(Met(where=role.value, version=met(text, f"--{role.value}"), said=text) for text in texts)
+        role: tuple(Met(where=role, version=version_in(text, f"--{role}"), said=text) for text in texts)
         for role, texts in releases.items()
         if texts
     }
@@ -297,9 +297,9 @@ def client_versions(clients: Sequence[str]) -> dict[Role, tuple[Met, ...]]:
                 f"--client {each} is not known; name one of {', '.join(CLIENTS)} with its version, such as "
                 f"{_BOUND}=2.16.1, or {NOBODY}"
             )
-        version = met(text, f"--client {name}")
+        version = version_in(text, f"--client {name}")
         if name == _BOUND and isinstance(version, Version):  # 2.16.1 brings some librdkafka 2.16
-            version = met(".".join(map(str, version.numbers[:2])))
+            version = version_in(".".join(map(str, version.numbers[:2])))
         role = Role.LIBRDKAFKA if name == _BOUND else Role(name)
         versions[role] = (*versions[role], Met(where=name, version=version, said=text))
     return versions

@@ -121,14 +121,14 @@ class GapPass:
         self._ahead.clear()
 
 
-def isolation_of(kinds: Iterable[MemberKind], of_kafka: Isolation) -> Isolation:
-    """How readers of these kinds read: the old consumer is given aborted records too; ``of_kafka`` is the
-    level of all others, who count as soon as there is one."""
+def isolation_of(kinds: Iterable[MemberKind], kafka_isolation: Isolation) -> Isolation:
+    """How readers of these kinds read: the old consumer is given aborted records too;
+    ``kafka_isolation`` is the level of all others, who count as soon as there is one."""
     known = frozenset(kinds)
-    return Isolation.READ_UNCOMMITTED if known == {MemberKind.ZOOKEEPER} else of_kafka
+    return Isolation.READ_UNCOMMITTED if known == {MemberKind.ZOOKEEPER} else kafka_isolation
 
 
-def gaps(before: Snapshot, after: Snapshot, of_kafka: Isolation) -> tuple[Gap, ...]:
+def gaps(before: Snapshot, after: Snapshot, kafka_isolation: Isolation) -> tuple[Gap, ...]:
     """What the proof of two snapshots has to ask the log: offsets that advanced beyond what was delivered.
 
     The ranges are those of ``sql/checks/undelivered.sql``."""
@@ -150,7 +150,7 @@ def gaps(before: Snapshot, after: Snapshot, of_kafka: Isolation) -> tuple[Gap, .
             continue
         start = max(was, delivered.get(at, -1) + 1, starts.get(at, 0))
         if long_of(row, "offset") > start:
-            level = isolation_of(readers[at], of_kafka)
+            level = isolation_of(readers[at], kafka_isolation)
             result_gaps.add(Gap(partition=at, start=start, end=long_of(row, "offset"), isolation=level))
     return tuple(sorted(result_gaps, key=lambda gap: (gap.partition, gap.start, gap.end)))
 

@@ -97,7 +97,7 @@ class Situation:
 class Decision:
     """Release first, then take. ``mode``, ``node`` and ``ids_pzxid`` say on what it rests (D6).
 
-    ``register`` asks to (re-)create the own registration before anything else. ``ask_clients`` asks
+    ``register`` asks to (re-)create the own registration before anything else. ``list_kafka_group`` asks
     to list the Kafka group and decide again: leaving Kafka mode needs to know that no plain
     consumer is in the group (D11). ``alarms`` are sentences for people.
     """
@@ -108,7 +108,7 @@ class Decision:
     release: tuple[TopicPartition, ...] = ()
     take: tuple[tuple[TopicPartition, str], ...] = ()
     register: bool = False
-    ask_clients: bool = False
+    list_kafka_group: bool = False
     alarms: tuple[str, ...] = ()
 
 
@@ -120,7 +120,7 @@ def decide(situation: Situation) -> Decision:
     if member.consumer_id not in view.registrations and not view.problems:
         return replace(stay, register=True)
     if ask:
-        return replace(stay, ask_clients=True)
+        return replace(stay, list_kafka_group=True)
     if mode is Mode.ZOOKEEPER and view.problems:
         return replace(stay, alarms=(*alarms, *view.problems))
     target = _kafka_target(situation) if mode is Mode.KAFKA else zookeeper_assignment(member, view)

@@ -115,7 +115,7 @@ class Span:
         return f"{self.since} and later" if self.before is None else f"{self.since} to before {self.before}"
 
 
-def met(text: str, field: str = "version") -> Version | Span | None:
+def version_in(text: str, field: str = "version") -> Version | Span | None:
     """What somebody says about a version: exactly (``3.9.2``), by its line (``3.9``), or ``unknown``.
 
     Raises `Rejected` as `Version.parse` does."""
@@ -186,5 +186,5 @@ def line_of(newest_metadata: int) -> Span | None:
     """The line of a broker that supports ``metadata.version`` up to this level; None where it is none that we
     know: a newer release, or one with unstable features switched on."""
     line_name = next((line.name for line in LINES if line.metadata == newest_metadata), "")
-    line = met(line_name)
+    line = version_in(line_name)
     return line if isinstance(line, Span) else None

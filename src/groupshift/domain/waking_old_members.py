@@ -47,7 +47,7 @@ def schemes_of_losers(
     )
 
 
-def advice(member: Member, schemes: Collection[Scheme]) -> str:
+def scheme_advice(member: Member, schemes: Collection[Scheme]) -> str:
     """What people have to look at; ``schemes`` are those that explain what is seen, perhaps none."""
     own = Scheme(member.assignor, member.form)
     if not schemes:

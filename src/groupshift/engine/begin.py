@@ -100,7 +100,7 @@ def request_differences(record: RunRecord, request: Any) -> tuple[str, ...]:
     )
 
 
-def open_run(move: Move[P], runs: Runs, target: Target, request: Any) -> RunRecord | None:
+def run_to_resume(move: Move[P], runs: Runs, target: Target, request: Any) -> RunRecord | None:
     """Return the open run of this move and target, None where there is none.
 
     Raises:

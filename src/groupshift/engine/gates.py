@@ -32,7 +32,7 @@ _YES = frozenset({Choice.APPROVE.value, Choice.GO_ON.value})
 _UNCHANGED = frozenset({RunState.PLANNED, RunState.APPROVED})
 
 
-def current(run: Run[P]) -> dict[str, dict[str, str]]:
+def fingerprint_parts(run: Run[P]) -> dict[str, dict[str, str]]:
     """Return what an approval would be given for now: the plan, the evidence, and on the way there the
     move's aspects; the plan of a rollback was made of the facts of now."""
     records, evidence = run.records, dict[str, str]()
@@ -43,8 +43,8 @@ def current(run: Run[P]) -> dict[str, dict[str, str]]:
     own = {"plan": {"hash": run.plan.hash}, EVIDENCE: evidence}
     if run.going_back:
         return own
-    known = run.begun
-    begun = frozenset(each.name for each in run.there.steps if each.key in known)
+    keys = run.begun
+    begun = frozenset(each.name for each in run.there.steps if each.key in keys)
     aspects = run.move.fingerprint(run.move.glance(run.ports, run.request, begun), begun)
     return {**{name: dict(items) for name, items in aspects.items()}, **own}
 
@@ -70,7 +70,7 @@ def fingerprint_of(aspects: Aspects) -> str:
 
 def show(run: Run[P], gate: Step) -> str:
     """Journal what an approve step shows now; returns its fingerprint."""
-    parts = current(run)
+    parts = fingerprint_parts(run)
     text, answers = fingerprint_of(parts), [Choice.APPROVE.value, Choice.REJECT.value]
     body = {"fingerprint": text, "parts": parts, "answers": answers, "review": False}
     run.write(NewEvent(kind=EventKind.GATE_SHOWN, step=gate.key, body=body))
@@ -188,7 +188,7 @@ def _require_fresh(run: Run[P], step: Step, named: Sequence[Event]) -> None:
     age_s, limit_s = (run.now() - named[-1].at_ms) // 1000, run.tools.gate_expiry_s
     if age_s > limit_s:
         raise Conflict(f"{why} was shown {age_s} s ago, longer than {limit_s} s; open it again")
-    changed = () if named[-1].body["review"] else differences(named[-1].body["parts"], current(run))
+    changed = () if named[-1].body["review"] else differences(named[-1].body["parts"], fingerprint_parts(run))
     if changed:
         void(run, step, changed)
         said = "; ".join(changed[:_SAID])
@@ -226,7 +226,7 @@ def outdated(run: Run[P], step: Step) -> tuple[str, ...]:
     ):
         judged = [e for e in run.events("", EventKind.JUDGED) if e.seq > yes.seq and "parts" in e.body]
         then = judged or then
-    return differences(then[-1].body["parts"], current(run))
+    return differences(then[-1].body["parts"], fingerprint_parts(run))
 
 
 def _approval(run: Run[P], gate: Step) -> Event | None:

@@ -34,7 +34,7 @@ from groupshift.domain.run import (
     findings_data,
 )
 from groupshift.domain.verdict import Verdict
-from groupshift.engine.gates import answer_of, current, question_of
+from groupshift.engine.gates import answer_of, fingerprint_parts, question_of
 from groupshift.engine.handlers import INSTRUCTION, JOB, MAY_HEAL
 from groupshift.engine.move import P, Run, changes, checked_data, handler_of, worst_verdict
 from groupshift.engine.progress import Asks, Moved, Progress, Stopped, Waits
@@ -233,7 +233,7 @@ def _pass(run: Run[P], step: Step, record: StepRecord, checked: Checked, *events
     done = run.put(step, StepState.DONE, record, result={**record.result, **checked.result})
     body = checked_data(checked)
     if step.kind == JUDGE and run.plan.gate_of(step) is not None:
-        body["parts"] = current(run)
+        body["parts"] = fingerprint_parts(run)
     words, run.words = tuple(run.words), []
     run.to_show.pop(step.key, None)
     approved = step.kind == APPROVE and run.record.state is RunState.PLANNED

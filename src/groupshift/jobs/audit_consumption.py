@@ -41,11 +41,11 @@ DEFAULT_TOLERANCE_MS = 2000
 """How late a recorder may stamp what an old member printed: it shares the machine with everything else."""
 
 
-def _audit(arguments: argparse.Namespace) -> Audit:
+def _consumption_audit(arguments: argparse.Namespace) -> Audit:
     """Read both sources, measure, and leave the tables. Raises `Rejected` and `Broken`."""
-    log_of: RecordLog = NobodyAsksTheLog()
+    kafka_log: RecordLog = NobodyAsksTheLog()
     if arguments.brokers is not None:
-        log_of = KafkaRecordLog(arguments.brokers, properties_of(arguments.properties))
+        kafka_log = KafkaRecordLog(arguments.brokers, properties_of(arguments.properties))
     now_ms = time.time_ns() // 1_000_000
     window = Window(
         from_ms=arguments.from_ms,
@@ -59,7 +59,7 @@ def _audit(arguments: argparse.Namespace) -> Audit:
     ledgers = consumption.read_ledgers(spark, arguments.ledgers, torn)
     ours = ledgers.where(ledgers["member"].startswith(f"{arguments.group}_"))
     consumption.register(spark, ours, files, log.history.kinds, window)
-    measured = measure(spark, window, ask=log_of.read, of_kafka=Isolation(arguments.isolation_level))
+    measured = measure(spark, window, ask=kafka_log.read, isolation=Isolation(arguments.isolation_level))
     for name in TABLES:
         types = ", ".join(f"{column} {kind}" for column, kind in spark.table(name).dtypes)
         write_parquet(arguments.output / f"{name}.parquet", getattr(measured, name), types)
@@ -90,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def run() -> str:
         try:
-            audit = _audit(arguments)
+            audit = _consumption_audit(arguments)
         except GroupshiftError as error:
             data = {"version": report.AUDIT_VERSION, "group": arguments.group, "verdict": Verdict.FAIL.value}
             write_text(output / VERDICT, to_json({**data, "error": str(error)}))

@@ -70,7 +70,7 @@ _KEY = Key(
 """What the looks of the picture of a run mean."""
 
 
-def sections(group: GroupHistory, *now: tuple[str, Cell]) -> list[Section]:
+def sections_of_group(group: GroupHistory, *now: tuple[str, Cell]) -> list[Section]:
     """Return the parts of the page before those that every run has: figures, pictures over one time axis,
     findings, what was delivered, and what became of the committed offsets.
 

@@ -193,7 +193,7 @@ def wrong_words(step: Step) -> str:
     return f"step {step.key} is not as it has to be"
 
 
-def compared(history: History) -> tuple[Comparison, ...]:
+def comparisons_of(history: History) -> tuple[Comparison, ...]:
     """Return every snapshot of a cluster that is compared with another one, in the order of the steps; those
     that are not taken yet, too."""
     comparisons = []

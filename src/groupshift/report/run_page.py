@@ -46,7 +46,7 @@ from groupshift.report.run_history import (
     Comparison,
     History,
     NodeInterval,
-    compared,
+    comparisons_of,
     decisions,
     event_text,
     headline_of,
@@ -104,7 +104,7 @@ def document_of(run: Run[P], kept: Kept | None) -> str:
         alarms=[Alarm(lead="Evidence:", text=each) for each in (kept.troubles if kept else ())],
         sections=[
             *parts.first,
-            _comparisons(compared(history)) if parts.compares else None,
+            _comparisons(comparisons_of(history)) if parts.compares else None,
             *parts.own,
             _steps("Steps there", history.there, planned),
             _steps("Steps back", history.back, turned) if history.back else None,
@@ -161,7 +161,7 @@ class ClusterWords:
 
 def cluster_page(history: History, words: ClusterWords) -> PageParts:
     """Return the parts of the page of a run of a whole cluster: figures, and what each node ran over time."""
-    comparisons = compared(history)
+    comparisons = comparisons_of(history)
     equal = [each for each in comparisons if each.verdict is Verdict.PASS]
     groups = max((each.groups or 0 for each in comparisons), default=0)
     if history.state not in OVER:
@@ -357,7 +357,7 @@ def node_lanes(
         paint = {"look": "waiting"} if each.changing else {"fill": shades[each.ran]}
         of.setdefault(name, []).append(Bar(from_ms=each.from_ms, to_ms=each.to_ms, title=words, **paint))
     signs = []
-    for one in compared(history):
+    for one in comparisons_of(history):
         if one.verdict is not None:
             step, at_ms, verdict = one.made.step, one.made.at_ms, one.verdict
             words = f"{step.subject} with {step.args['base']}: {verdict}, {clock(at_ms)}"

@@ -30,7 +30,7 @@ from groupshift.spark.batches.decompress import Origin
 from groupshift.spark.batches.headers import ABORT, CONTROL, LAST, OFFSET, PRODUCER, read_headers
 from groupshift.spark.batches.records import read_records
 from groupshift.spark.batches.segment_files import Part
-from groupshift.spark.batches.transactions import FOR_EVER, Transactions, resolve, spans, visible
+from groupshift.spark.batches.transactions import FOR_EVER, Transactions, resolve, transactions_in, visible
 from groupshift.spark.segment_scan import shared
 from groupshift.spark.segments import AS_READ, Into, in_tasks
 
@@ -146,7 +146,7 @@ def read_partition(
         if not stable:
             headers = (answer.headers.table for answer, _ in reader.read(start, end))
             # What is decided after the end counts as open.
-            known = resolve(spans(table[table[:, OFFSET] < end]) for table in headers)
+            known = resolve(transactions_in(table[table[:, OFFSET] < end]) for table in headers)
         for part, aborted in reader.read(start, end):
             table = visible(part.headers.table, aborted if known is None else known)
             for rows in read_records(part.data, table, origin):

@@ -275,14 +275,14 @@ def lost_of(rows: Rows) -> int:
 Ask = Callable[[Sequence[Gap]], Sequence[GapRead]]
 
 
-def _answered(rows: Rows, ask: Ask, of_kafka: Isolation) -> dict[LogAnswer, list[Mapping[str, Any]]]:
+def _answered(rows: Rows, ask: Ask, isolation: Isolation) -> dict[LogAnswer, list[Mapping[str, Any]]]:
     """Ranges that nobody was given, by what the log says about them; without an answer they are lost."""
     gaps = [
         Gap(
             partition=TopicPartition(row["topic"], row["partition"]),
             start=row["from_offset"],
             end=row["to_offset"] + 1,
-            isolation=isolation_of((MemberKind(kind) for kind in row["kinds"] or () if kind), of_kafka),
+            isolation=isolation_of((MemberKind(kind) for kind in row["kinds"] or () if kind), isolation),
         )
         for row in rows
     ]
@@ -298,9 +298,9 @@ def _answered(rows: Rows, ask: Ask, of_kafka: Isolation) -> dict[LogAnswer, list
     return by_answer
 
 
-def measure(spark: SparkSession, window: Window, *, ask: Ask, of_kafka: Isolation) -> Measured:
+def measure(spark: SparkSession, window: Window, *, ask: Ask, isolation: Isolation) -> Measured:
     """Run every query on the registered views (see `register`). ``ask`` asks the log
-    about ranges that were delivered to nobody; ``of_kafka`` is the level of all but old members."""
+    about ranges that were delivered to nobody; ``isolation`` is the level of all but old members."""
 
     def rows(text: str, until_ms: int = window.to_ms) -> list[dict[str, Any]]:
         within = {"from_ms": window.from_ms, "to_ms": until_ms}
@@ -309,7 +309,7 @@ def measure(spark: SparkSession, window: Window, *, ask: Ask, of_kafka: Isolatio
     def check(name: str) -> list[dict[str, Any]]:
         return rows(statement("checks/consumption", name), window.to_ms - window.tolerance_ms)
 
-    answers = _answered(check("lost"), ask, of_kafka)
+    answers = _answered(check("lost"), ask, isolation)
     partitions = rows(statement("consumption", "partitions"))
     for total in partitions:
         at = total["topic"], total["partition"]

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from groupshift.errors import Broken
 from groupshift.spark.batches.headers import LAST, OFFSET, POSITION, Ending, find_batch
 from groupshift.spark.batches.segment_files import WINDOW, Replica, SegmentFile, filesystem, read_parts
-from groupshift.spark.batches.transactions import Transactions, resolve, spans
+from groupshift.spark.batches.transactions import Transactions, resolve, transactions_in
 
 T = TypeVar("T")
 Reading = Callable[[Iterable[Any]], Iterator[pa.RecordBatch]]
@@ -30,7 +30,7 @@ Reading = Callable[[Iterable[Any]], Iterator[pa.RecordBatch]]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileFacts:
     """What one file holds: offsets ``first`` to ``next`` (exclusive; both 0 without a batch), the byte
-    ``end`` of the last whole batch and what comes there, ``damage`` in words, and `spans` of transactions."""
+    ``end`` of the last whole batch and what comes there, ``damage`` in words, ``spans`` of transactions."""
 
     first: int
     next: int
@@ -130,7 +130,7 @@ def scan_file(store: fs.FileSystem, file: SegmentFile) -> FileFacts:
         elif len(table):
             first = first if following else int(table[0, OFFSET])
             following = int(table[-1, LAST]) + 1
-            tables.append(spans(table))
+            tables.append(transactions_in(table))
         if damage:
             break
         if ending is Ending.BLANK:  # is there nothing but zeros?

@@ -31,7 +31,7 @@ _VALUE = struct.pack(">hqihq", 3, 1, 0, 0, 1)
 """Version, offset, leader epoch, no metadata, time of the commit."""
 
 
-def one_batch() -> bytes:
+def sample_batch() -> bytes:
     """A batch of format 2 with one commit."""
     record = b"\0\0\0" + b"".join(bytes([len(part) << 1]) + part for part in (_KEY, _VALUE)) + b"\0"
     body = bytes([len(record) << 1]) + record
@@ -53,7 +53,7 @@ def main() -> None:
     """Load, then serve forks until Spark closes the standard input."""
     from pyspark.daemon import manager
 
-    warm_up(one_batch())
+    warm_up(sample_batch())
     gc.collect()
     gc.freeze()
     serve: Any = manager

@@ -15,9 +15,9 @@ OTHER = "\u00b2"  # a digit for Unicode, and no number for Python
 @pytest.mark.parametrize("text", [f"4.0.0-rc{MANY}", f"{MANY}.0.0", f"3.{MANY}.2", "\u0663.\u0669.\u0662"])
 def test_s03_a_version_of_other_or_too_many_digits_is_none(text: str) -> None:
     """One short sentence."""
-    from groupshift.domain.versions import Version, met
+    from groupshift.domain.versions import Version, version_in
 
-    for read in (Version.parse, met):
+    for read in (Version.parse, version_in):
         with pytest.raises(Rejected, match="is no version") as refused:
             read(text)
         assert len(str(refused.value)) < 300
@@ -26,10 +26,10 @@ def test_s03_a_version_of_other_or_too_many_digits_is_none(text: str) -> None:
 @pytest.mark.parametrize("text", [f"{MANY}.{MANY}", f"3.{MANY}", "\u0663.\u0669"])
 def test_s03_a_line_of_releases_of_other_or_too_many_digits_is_none(text: str) -> None:
     """As somebody says what runs."""
-    from groupshift.domain.versions import met
+    from groupshift.domain.versions import version_in
 
     with pytest.raises(Rejected, match="is no version"):
-        met(text)
+        version_in(text)
 
 
 @pytest.mark.parametrize("text", [OTHER, MANY, "\u0663"])

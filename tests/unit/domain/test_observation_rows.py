@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from groupshift.adapters.groups import in_force
-from groupshift.domain.group import GroupView, Member, Owner, with_nodes
+from groupshift.domain.group import GroupView, Member, Owner, zookeeper_rows
 from groupshift.domain.modes import MemberKind, ModeNode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rows import ClusterState, OffsetRow
@@ -41,7 +41,7 @@ def side(*members: Member, mode: bytes | None = None, aware: tuple[str, ...] = (
 
 def rows(*views: GroupView) -> ClusterState:
     """Those of these groups alone."""
-    return with_nodes(ClusterState(cluster_id="c", taken_at_ms=1), views, KNOWN)
+    return zookeeper_rows(ClusterState(cluster_id="c", taken_at_ms=1), views, KNOWN)
 
 
 def test_members_owners_and_offsets_become_rows() -> None:

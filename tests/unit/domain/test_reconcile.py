@@ -107,7 +107,7 @@ def test_a_member_that_starts_beside_plain_consumers_takes_nothing_of_theirs() -
     """D11, also for a restarted member: an old member joined, the node says kafka, a plain one consumes."""
     starting = situation(view(mode=KAFKA, unaware=("g_old",)))
     asking = decide(starting)
-    assert (asking.ask_clients, asking.take) == (True, ())
+    assert (asking.list_kafka_group, asking.take) == (True, ())
     beside = decide(replace(starting, kafka_clients=frozenset({ME, "plain-1"})))
     assert (beside.mode, beside.take) == (Mode.KAFKA, ())
     assert "plain-1" in beside.alarms[-1]
@@ -117,9 +117,9 @@ def test_leaving_kafka_mode_asks_who_is_in_the_kafka_group() -> None:
     """D11: plain consumers cannot be seen in ZooKeeper."""
     leaving = situation(view(), acting=Mode.KAFKA, held=held(0), kafka_assignment=parts(0))
     asking = decide(leaving)
-    assert (asking.ask_clients, asking.mode, asking.release) == (True, Mode.KAFKA, ())
+    assert (asking.list_kafka_group, asking.mode, asking.release) == (True, Mode.KAFKA, ())
     known = decide(replace(leaving, kafka_clients=frozenset({ME, OTHER})))
-    assert (known.ask_clients, known.mode) == (False, Mode.ZOOKEEPER)
+    assert (known.list_kafka_group, known.mode) == (False, Mode.ZOOKEEPER)
 
 
 def test_plain_consumers_hold_the_group_in_kafka_mode() -> None:
@@ -201,7 +201,7 @@ def test_an_empty_subscription_owns_nothing_and_follows_every_mode() -> None:
         registrations={ME: Registration(subscription=()), OTHER: Registration(subscription=(("t", 1),))}
     )
     decision = decide(situation(seen, member=member, acting=Mode.KAFKA))
-    assert (decision.mode, decision.take, decision.ask_clients) == (Mode.ZOOKEEPER, (), False)
+    assert (decision.mode, decision.take, decision.list_kafka_group) == (Mode.ZOOKEEPER, (), False)
 
 
 def test_partitions_of_a_deleted_topic_are_released() -> None:

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from groupshift.domain.versions import Span, Version, met
+from groupshift.domain.versions import Span, Version, version_in
 from groupshift.errors import Rejected
 
 ORDERED = (
@@ -53,10 +53,10 @@ def _span(since: str, before: str) -> Span:
 )  # fmt: skip
 def test_a_range_holds_its_first_version_and_not_its_border(said: str, *, touch: bool | None) -> None:
     """Candidates count as affected on both sides; a line that is cut and an unknown version are a perhaps."""
-    assert _span("4.0.0", "4.0.2").touch(met(said)) is touch
+    assert _span("4.0.0", "4.0.2").touch(version_in(said)) is touch
 
 
 @pytest.mark.parametrize(("since", "before"), [("", "4.1.0"), ("4.0.0", ""), ("", ""), ("3.9.0", "4.1.0")])
 def test_a_line_is_in_a_range_that_covers_all_of_it(since: str, before: str) -> None:
     """The line 4.0 lies in open ranges and in wider ones."""
-    assert _span(since, before).touch(met("4.0")) is True
+    assert _span(since, before).touch(version_in("4.0")) is True

@@ -9,7 +9,7 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import CoordinationView, Member
 from groupshift.domain.registration import Registration
 from groupshift.domain.waking_old_members import (
-    advice,
+    scheme_advice,
     schemes_of_keepers,
     schemes_of_losers,
 )
@@ -67,9 +67,9 @@ def test_nothing_is_concluded_while_a_node_cannot_be_read() -> None:
 def test_the_advice_names_both_configurations() -> None:
     """And without an explanation it asks for both keys."""
     member = computing(DASH)
-    told = advice(member, [Scheme(Assignor.ROUND_ROBIN, TextForm.BRACKET), RANGE])
+    told = scheme_advice(member, [Scheme(Assignor.ROUND_ROBIN, TextForm.BRACKET), RANGE])
     assert "has partition.assignment.strategy=roundrobin, roundrobin.text.form=dash" in told
     assert "have partition.assignment.strategy=roundrobin, roundrobin.text.form=bracket or part" in told
-    asked = advice(member, [])
+    asked = scheme_advice(member, [])
     assert "one partition.assignment.strategy and roundrobin.text.form?" in asked
     assert "have" not in asked.partition("Here")[2]

@@ -74,7 +74,7 @@ def parts(group: GroupHistory, now: Callable[[GroupHistory], tuple[str, Any]] = 
         title=f"Group {group.group}",
         top=Headline(verdict=Verdict.PASS, sentence=group_page.sentence(group, "reached")),
         lead="",
-        sections=group_page.sections(group, now(group)),
+        sections=group_page.sections_of_group(group, now(group)),
     )
     return render(made)
 
@@ -338,7 +338,7 @@ def test_a_move_of_the_protocol_is_tried_again_by_its_own_verb(
     told = as_it_is(group, RunState.REJECTED, "fail")
     about = {"to": "consumer", "way": "offline", "whole": True}
     history: History = replace(told.history, plan=replace(told.history.plan, about=about))
-    monkeypatch.setattr(protocol, "sections", lambda _run: ())
+    monkeypatch.setattr(protocol, "report_sections", lambda _run: ())
     run: Any = None
     ((_, typed),) = protocol.page(run, history, None).now
     assert typed == f"groupshift protocol run --group {group.group} --to consumer --offline"

@@ -12,7 +12,7 @@ from groupshift.adapters.spark_submit.submit import BRIEF, FOLDER, driver_option
 from groupshift.log import LogRecord
 from groupshift.spark.batches.coordinator_records import by_python
 from groupshift.spark.session import start_with
-from groupshift.spark.worker_daemon import one_batch, warm_up
+from groupshift.spark.worker_daemon import sample_batch, warm_up
 from groupshift_testing.log_encoder import encode_key
 
 FINISHED = b"\xa8\xab\x0b\xf0 and classes"
@@ -137,7 +137,7 @@ def test_only_a_process_that_starts_the_jvm_claims_the_archive(monkeypatch: pyte
 
 def test_the_daemon_decodes_a_batch_of_its_own_before_it_serves() -> None:
     """By the compiled code that tasks call, to what the decoder in Python says."""
-    (found,) = warm_up(one_batch())
+    (found,) = warm_up(sample_batch())
     key = encode_key(1, {"group": "group", "topic": "topic", "partition": 0})
     (row,) = found.to_pylist()
     assert row["raw_key"] == key

@@ -382,7 +382,7 @@ class KafkaCluster:
         answers = (metadata(self.broker(node), [topic] if topic else None) for node in sorted(brokers))
         return next((lack for each in answers if (lack := replicas_lacking(each.topics, brokers))), "")
 
-    def met(self) -> tuple[str, ...]:
+    def known_brokers(self) -> tuple[str, ...]:
         """Every broker with its address; the release that its requests belong to, where it was asked."""
         releases = {node_id: each.release for node_id, each in self._connections.items()}
         return tuple(

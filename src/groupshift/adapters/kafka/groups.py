@@ -84,9 +84,9 @@ class KafkaGroups(OfCluster):
         answers = _ask(cluster, cluster.coordinated([group]))
         raise_for(answers.code(group), f"group {group!r} is not described")
         counts = dict(Counter(at.topic for at in cluster.all_leaders()))
-        met = cluster.met()
         listed = answers.described[group].group_state == GONE and group in listing(cluster, whole=False)[0]
-        return replace(_side(group, answers, embedded=embedded, counts=counts, listed=listed), brokers=met)
+        side = _side(group, answers, embedded=embedded, counts=counts, listed=listed)
+        return replace(side, brokers=cluster.known_brokers())
 
     @attempted
     def positions(self, view: GroupView, partitions: Sequence[TopicPartition]) -> GroupView:
@@ -183,7 +183,7 @@ class _Known:
         self.counts = dict(Counter(at.topic for at in self.leaders))
 
 
-class KafkaEnsemble(OfCluster):
+class ListedKafkaGroups(OfCluster):
     """Reads groups and changes nothing. Raises as `KafkaCluster.attempt`.
 
     Who coordinates a group follows from the broker that lists it, so no coordinator is asked for one by one.

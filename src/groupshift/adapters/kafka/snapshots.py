@@ -209,11 +209,11 @@ class Reading:
 
     def round(self, cluster: KafkaCluster, done: Callable[[], None]) -> None:
         """Ask each coordinator for its groups of ``pending``; calls ``done`` after every answer."""
-        self._ask_each(cluster, done)
-        while not self.pending and self._doubt(cluster):
-            self._ask_each(cluster, done)
+        self._ask_coordinators(cluster, done)
+        while not self.pending and self._queue_again(cluster):
+            self._ask_coordinators(cluster, done)
 
-    def _ask_each(self, cluster: KafkaCluster, done: Callable[[], None]) -> None:
+    def _ask_coordinators(self, cluster: KafkaCluster, on_answer: Callable[[], None]) -> None:
         nodes, errors = cluster.coordinators(self._unfetched | self._ask.keys())
         for group, code in errors.items():
             if self._final(group, code, "has no coordinator"):
@@ -223,9 +223,9 @@ class Reading:
         places = ((nodes[group], group) for group in sorted(nodes))
         for read, answer in cluster.ask_at(places, self._questions):
             read(answer)
-            done()
+            on_answer()
 
-    def _doubt(self, cluster: KafkaCluster) -> bool:
+    def _queue_again(self, cluster: KafkaCluster) -> bool:
         """Groups are to be asked again whose first commit may be on its way; whether some at once, for there
         is no transaction that they would wait for."""
         unknown = [group for group, rows in self.offsets.items() if not rows and group not in self.described]

@@ -50,7 +50,7 @@ class CoordinationMove(GroupMove[CoordinationPorts]):
     closing = staticmethod(reports.closing)
     pause = staticmethod(reports.pause)
     shown = staticmethod(reports.shown)
-    report = staticmethod(reports.sections)
+    report = staticmethod(reports.report_sections)
     page = staticmethod(reports.page)
 
     def target(self, ports: CoordinationPorts, request: CoordinationRequest) -> Target:

@@ -174,7 +174,7 @@ def _looks(run: Run[CoordinationPorts], kind: str) -> Iterator[tuple[Step, Findi
             yield step, findings_from(bodies[-1]["findings"])
 
 
-def sections(run: Run[CoordinationPorts]) -> tuple[Section, ...]:
+def report_sections(run: Run[CoordinationPorts]) -> tuple[Section, ...]:
     """Return the move's own parts: what it was to do, and what each judge said."""
     about: Json = run.there.about
     said = f"Group {about['group']} moves until {about['until']}, by the driver {about['driver']}."
@@ -194,7 +194,7 @@ def page(run: Run[CoordinationPorts], history: History, kept: Kept | None) -> Pa
         title=f"Group {group.group}",
         sentence=group_page.sentence(group, _NOW[Until(history.about["until"])]),
         now=group_page.to_do(group, f"coordination VERB --group {shell(group.group)}"),
-        first=group_page.sections(group, group_page.mode_now(group)),
-        own=sections_of(sections(run)[:1]),
+        first=group_page.sections_of_group(group, group_page.mode_now(group)),
+        own=sections_of(report_sections(run)[:1]),
         compares=False,
     )

@@ -28,7 +28,7 @@ from groupshift.domain.run import (
     StepState,
     outcome_of,
 )
-from groupshift.engine.gates import current, fingerprint_of, outdated
+from groupshift.engine.gates import fingerprint_of, fingerprint_parts, outdated
 from groupshift.engine.group import ask_live, facts_now, group_of, settling
 from groupshift.engine.group_move import group_handlers
 from groupshift.engine.handlers import Approve, Series
@@ -63,7 +63,7 @@ class ApproveCoordination(Approve[CoordinationPorts]):
         if answered.token == run.token:
             return False
         if step.phase == PhaseName.FINALISE:
-            return fingerprint_of(current(run)) != str(answered.body["fingerprint"])
+            return fingerprint_of(fingerprint_parts(run)) != str(answered.body["fingerprint"])
         if step.phase != PhaseName.TOGGLE:
             return super().is_old(run, step, answered)
         record = run.records.get(_toggle(run).key)

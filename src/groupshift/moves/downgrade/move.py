@@ -31,7 +31,7 @@ from groupshift.moves.downgrade.facts import (
     Downgrading,
     look_at,
 )
-from groupshift.moves.downgrade.plan_and_rollback import BEFORE_NODES, BEGUN, met, planned, rollback
+from groupshift.moves.downgrade.plan_and_rollback import BEFORE_NODES, BEGUN, aspects, planned, rollback
 from groupshift.moves.downgrade.rules import ask, obstacles
 
 
@@ -106,7 +106,7 @@ class DowngradeMove(ClusterMove[DowngradePorts]):
 
     def fingerprint(self, facts: DowngradeFacts | None, begun: Collection[str]) -> Aspects:
         """See `Move`: what the plan was made for, until the run itself changes it."""
-        return {} if facts is None else met(facts)
+        return {} if facts is None else aspects(facts)
 
     def roll_back_plan(self, run: Downgrading, begun: Mapping[str, StepRecord], facts: None, to: str) -> Plan:
         """See `Move`."""

@@ -173,7 +173,7 @@ def planned(request: DowngradeRequest, facts: DowngradeFacts) -> Plan:
     return make_plan((each for each in way(request, facts) if each.phase != _BY_HAND), about)
 
 
-def met(facts: DowngradeFacts) -> dict[str, dict[str, str]]:
+def aspects(facts: DowngradeFacts) -> dict[str, dict[str, str]]:
     """Return what an approval is given for: consumer groups, features and brokers."""
     groups = {
         each.group: "consumer, " + ("without members" if each.empty else "with members")

@@ -200,7 +200,7 @@ def look_at(
             in_force = LoggedPlaces(reading, facts.before, view.count, old=view.old)
             facts = replace(facts, log=in_force)
     _require_more(facts)
-    return facts if to is None else replace(facts, after=reading.loads(to, at_home=True))
+    return facts if to is None else replace(facts, after=reading.partition_loads(to, at_home=True))
 
 
 def _require_more(facts: PlacementFacts) -> None:

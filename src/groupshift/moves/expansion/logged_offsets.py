@@ -157,23 +157,23 @@ class LogReading:
             elif each.value is not None:
                 self.live[group].append(each)
 
-    def loads(self, count: int, *, at_home: bool = False) -> tuple[PartitionLoad, ...]:
+    def partition_loads(self, count: int, *, at_home: bool = False) -> tuple[PartitionLoad, ...]:
         """Return the live load of ``count`` partitions and whichever else has any, as records lie there;
         ``at_home``: if every group's records lay where so many partitions put them."""
-        lying = defaultdict[int, list[tuple[str, int]]](list)
+        sizes = defaultdict[int, list[tuple[str, int]]](list)
         for group, records in self.live.items():
             home = partition_of(group, count) if at_home else None
             for each in records:
                 size = len(each.key or b"") + len(each.value or b"")
-                lying[each.partition if home is None else home].append((group, size))
+                sizes[each.partition if home is None else home].append((group, size))
         return tuple(
             PartitionLoad(
                 partition=place,
-                groups=len({group for group, _ in lying[place]}),
-                live_records=len(lying[place]),
-                live_bytes=sum(size for _, size in lying[place]),
+                groups=len({group for group, _ in sizes[place]}),
+                live_records=len(sizes[place]),
+                live_bytes=sum(size for _, size in sizes[place]),
             )
-            for place in sorted({*range(count), *lying})
+            for place in sorted({*range(count), *sizes})
         )
 
 
@@ -207,7 +207,7 @@ class LoggedPlaces:
     @cached_property
     def loads(self) -> tuple[PartitionLoad, ...]:
         """The live load of each partition as its records lie there."""
-        return self._reading.loads(self._partitions)
+        return self._reading.partition_loads(self._partitions)
 
     @cached_property
     def groups(self) -> Mapping[str, frozenset[int]]:

@@ -22,7 +22,7 @@ from groupshift.errors import Transient
 from groupshift.log.commit_hashes import LiveCommit
 from groupshift.moves.expansion import rehearse_and_commit_again, report, restart_brokers, steps
 from groupshift.moves.expansion.facts import ExpansionRequest
-from groupshift.moves.expansion.plan_and_rollback import BEGUN, met, planned, rollback
+from groupshift.moves.expansion.plan_and_rollback import BEGUN, aspects, planned, rollback
 from groupshift.moves.expansion.ports import (
     SNAPSHOT,
     Expanding,
@@ -117,7 +117,7 @@ class ExpansionMove(ClusterMove[ExpansionPorts]):
 
     def fingerprint(self, facts: Placement | None, begun: Collection[str]) -> Aspects:
         """See `Move`."""
-        return {} if facts is None else met(facts.facts)
+        return {} if facts is None else aspects(facts.facts)
 
     def may_roll_back(self, run: Expanding, facts: None) -> Finding:
         """See `Move`: once brokers may use the new partitions, what was committed at the former coordinators

@@ -34,7 +34,7 @@ BEGUN = ("delete", "create", "restart", "place", "restore")
 """Phases whose begun steps change what the plan was approved for."""
 
 
-def met(facts: PlacementFacts) -> dict[str, dict[str, str]]:
+def aspects(facts: PlacementFacts) -> dict[str, dict[str, str]]:
     """Return what an approval is given for: counts, brokers, and the groups that move, each with its way."""
     brokers = facts.view.cluster.brokers
     return {
@@ -59,7 +59,7 @@ def planned(placement: Placement, drain_s: int) -> Plan:
         "to": facts.to,
         "brokers": nodes,
         "movers": [[each.group, each.before, each.after] for each in facts.movers],
-        "met": met(facts),
+        "met": aspects(facts),
         "checks": findings_data(placement.judgement.findings),
     }
     why = (

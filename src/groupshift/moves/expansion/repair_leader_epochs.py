@@ -73,7 +73,7 @@ def plan_epochs(reader: GroupSnapshots, groups: Collection[str] | None = None) -
         problems.append(ProblemRow(group=group, problem=said))
     states = {each.group: each.state for each in state.groups}
     ends = {(each.topic, each.partition): each.log_end for each in state.log_ends}
-    strange = [
+    repairs = [
         EpochRepair(
             row=row,
             stray=stray,
@@ -88,7 +88,7 @@ def plan_epochs(reader: GroupSnapshots, groups: Collection[str] | None = None) -
     return EpochPlan(
         cluster_id=state.cluster_id,
         offsets=len(state.offsets),
-        repairs=tuple(strange),
+        repairs=tuple(repairs),
         problems=tuple(problems),
     )
 

@@ -78,7 +78,7 @@ def counting(facts: PlacementFacts) -> Iterator[Says]:
         elif facts.unclear:
             yield Says("some_fit", brokers=facts.unclear, count=count)
     elif fitting:
-        yield _not_adopted(facts)
+        yield _count_not_adopted(facts)
     else:
         for node, counts in sorted(facts.counts.items()):
             uses = (
@@ -90,20 +90,20 @@ def counting(facts: PlacementFacts) -> Iterator[Says]:
                 yield Says("counts_otherwise", node=node, uses=uses, count=count)
 
 
-def _not_adopted(facts: PlacementFacts) -> Says:
+def _count_not_adopted(facts: PlacementFacts) -> Says:
     """The latent bomb: the next restart changes what the brokers count. A plan expects it."""
     count, used = facts.view.count, " or ".join(map(str, sorted(facts.fitting)))
     if facts.in_force is None:
         return Says("not_adopted_unclear", count=count, used=used)
-    moved = facts.moving_at_restart
+    moving = facts.moving_at_restart
     return Says(
         "not_adopted",
         verdict=Verdict.FAIL if facts.to is None else Verdict.INCONCLUSIVE,
         count=count,
         used=used,
-        moving=len(moved),
+        moving=len(moving),
         groups=len(facts.hashed.groups),
-        named=f" ({sentence_list([each.group for each in moved], _SHOWN)})" if moved else "",
+        named=f" ({sentence_list([each.group for each in moving], _SHOWN)})" if moving else "",
     )
 
 

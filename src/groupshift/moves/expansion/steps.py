@@ -20,7 +20,7 @@ from groupshift.engine.move import Aspects, Handler, Standing
 from groupshift.errors import Conflict, Rejected
 from groupshift.moves.expansion.facts import listed
 from groupshift.moves.expansion.logged_offsets import held
-from groupshift.moves.expansion.plan_and_rollback import met
+from groupshift.moves.expansion.plan_and_rollback import aspects
 from groupshift.moves.expansion.ports import (
     SNAPSHOT,
     Expanding,
@@ -111,7 +111,7 @@ class Prove(Handler[ExpansionPorts]):
         """See `Handler`. Raises `Rejected` in the controller's words."""
         facts, plan = facts_now(run), counts_of(run.there)
         then: Aspects = run.there.about["met"]
-        void, busy = differences(then, met(facts)), undrained(run, facts.view)
+        void, busy = differences(then, aspects(facts)), undrained(run, facts.view)
         said = [*(each.with_remedy for each in against(ask(facts))), *void, *unproven(run, step)]
         said += [busy] if busy else []
         if lacks := run.ports.topic.cluster_lacks(plan.brokers):

@@ -31,7 +31,7 @@ class ProtocolMove(GroupMove[ProtocolPorts]):
     plan = staticmethod(plans.plan)
     closing = staticmethod(reports.closing)
     pause = staticmethod(reports.pause)
-    report = staticmethod(reports.sections)
+    report = staticmethod(reports.report_sections)
     page = staticmethod(reports.page)
 
     def target(self, ports: ProtocolPorts, request: ProtocolRequest) -> Target:

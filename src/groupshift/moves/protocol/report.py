@@ -96,7 +96,7 @@ def pause(plan: Plan, ahead: Sequence[Step]) -> str:
     return f"{said} (measured with stock settings, {page}), besides your own restarts."
 
 
-def sections(run: Run[ProtocolPorts]) -> tuple[Section, ...]:
+def report_sections(run: Run[ProtocolPorts]) -> tuple[Section, ...]:
     """Return the move's own parts: what it was to do, and what each judge said."""
     about = run.there.about
     group, to, driver = about["group"], about["to"], about["driver"]
@@ -113,7 +113,7 @@ def page(run: Run[ProtocolPorts], history: History, kept: Kept | None) -> PagePa
         title=f"Group {group.group}",
         sentence=group_page.sentence(group, _reached(history.plan)),
         now=group_page.to_do(group, again),
-        first=group_page.sections(group, group_page.protocol_now(group)),
-        own=sections_of(sections(run)[:1]),
+        first=group_page.sections_of_group(group, group_page.protocol_now(group)),
+        own=sections_of(report_sections(run)[:1]),
         compares=False,
     )

@@ -49,7 +49,7 @@ def read_records(log: Any, table: Any, origin: Origin) -> Iterator[pa.RecordBatc
     """
     for piece in _pieces(table):
         for plain in expand(log, piece, origin):
-            for part in _halves(plain.table):
+            for part in _parts_that_fit(plain.table):
                 yield _filled(plain, part, origin)
 
 
@@ -62,11 +62,11 @@ def _pieces(table: Any) -> Iterator[Any]:
     yield from np.split(table, np.flatnonzero(np.diff(number)) + 1)
 
 
-def _halves(table: Any) -> Iterator[Any]:
+def _parts_that_fit(table: Any) -> Iterator[Any]:
     """Parts whose bytes Arrow's 32-bit offsets can count."""
     if len(table) > 1 and (table[:, END] - table[:, START]).sum() > 2**30:
-        yield from _halves(table[: len(table) // 2])
-        yield from _halves(table[len(table) // 2 :])
+        yield from _parts_that_fit(table[: len(table) // 2])
+        yield from _parts_that_fit(table[len(table) // 2 :])
     else:
         yield table
 

@@ -43,7 +43,7 @@ class Transactions:
 NONE = Transactions(hidden=np.empty((0, 3), dtype=np.int64), open={})
 
 
-def spans(table: Any) -> Any:
+def transactions_in(table: Any) -> Any:
     """The transactions in a part of a log: int64 rows of (producer id, first offset or -1, last, outcome).
 
     Of committed ones only a producer's first is given, for it may have begun in an earlier part.
@@ -56,17 +56,17 @@ def spans(table: Any) -> Any:
         return np.empty((0, 4), dtype=np.int64)
     chosen = chosen[np.lexsort((chosen[:, OFFSET], chosen[:, PRODUCER]))]
     producer, marker = chosen[:, PRODUCER], chosen[:, CONTROL]
-    other = np.concatenate(([True], producer[1:] != producer[:-1]))
-    begins = np.flatnonzero(other | np.concatenate(([False], marker[:-1] >= 0)))
+    new_producer = np.concatenate(([True], producer[1:] != producer[:-1]))
+    begins = np.flatnonzero(new_producer | np.concatenate(([False], marker[:-1] >= 0)))
     finishes = np.concatenate((begins[1:], [len(chosen)])) - 1
     outcome = np.where(marker[finishes] >= 0, marker[finishes], _OPEN)
     first = np.where(marker[begins] >= 0, -1, chosen[begins, OFFSET])
     rows = np.stack((producer[begins], first, chosen[finishes, LAST], outcome), axis=1)
-    return rows[(outcome != COMMIT) | other[begins]]
+    return rows[(outcome != COMMIT) | new_producer[begins]]
 
 
 def resolve(parts: Iterable[Any]) -> Transactions:
-    """The transactions of a whole log, from the `spans` of its parts in their order."""
+    """The transactions of a whole log, from the `transactions_in` of its parts in their order."""
     unfinished: dict[int, int] = {}
     hidden: list[tuple[int, int, int]] = []
     for part in parts:

@@ -55,7 +55,7 @@ def compare(
     """
     output, inputs = request.output, _verified(request, progress)
     rules = {rule.field: rule for rule in in_force(RULES[request.comparison], live=request.live)}
-    values = differences.compared(rules, (inputs[side].columns["offsets"] for side in SIDES))
+    values = differences.compared_fields(rules, (inputs[side].columns["offsets"] for side in SIDES))
     identity = {
         "steps": _STEPS,
         "move": request.comparison.value,

@@ -40,7 +40,7 @@ _UNCOMPARED = frozenset({RuleKind.IGNORE, RuleKind.WITHIN})
 Rules = Mapping[Field, EqualityRule]
 
 
-def compared(rules: Rules, columns: Iterable[frozenset[str]]) -> tuple[Field, ...]:
+def compared_fields(rules: Rules, columns: Iterable[frozenset[str]]) -> tuple[Field, ...]:
     """Return the fields of a commit that the rules compare and that every side (its columns) has."""
     everywhere = frozenset.intersection(*columns)
     kept = [field for field in VALUES if rules[field].kind not in _UNCOMPARED]
@@ -84,6 +84,6 @@ def committed(offsets: DataFrame) -> DataFrame:
     """Return only what was committed (group-coordinator.md §6.2: -1 is nothing); absent values have one
     spelling."""
     texts = (Field.METADATA, Field.TOPIC_ID, Field.RECORD)
-    missing = {field.value: F.lit("") if field in texts else F.lit(-1) for field in VALUES}
-    values = [F.coalesce(F.col(f"`{name}`"), default).alias(name) for name, default in missing.items()]
+    defaults = {field.value: F.lit("") if field in texts else F.lit(-1) for field in VALUES}
+    values = [F.coalesce(F.col(f"`{name}`"), default).alias(name) for name, default in defaults.items()]
     return offsets.where(F.col("offset") >= 0).select(*(F.col(f"`{name}`") for name in KEY), *values)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from groupshift.adapters.kafka import groups
-from groupshift.adapters.kafka.groups import KafkaEnsemble, KafkaGroups, KafkaRights
+from groupshift.adapters.kafka.groups import KafkaGroups, KafkaRights, ListedKafkaGroups
 from groupshift.adapters.kafka.wire import Api
 from groupshift.domain.group import GroupView
 from groupshift.domain.partitions import TopicPartition
@@ -87,7 +87,7 @@ def test_bytes_of_a_strange_member_are_a_problem_of_it(world: FakeWorld) -> None
 @RELEASES
 def test_a_window_of_groups_is_read_as_each_alone(world: FakeWorld) -> None:
     """One description a coordinator; an unlisted group is Dead."""
-    reader, single = KafkaEnsemble(world.observer()), KafkaGroups(world.observer())
+    reader, single = ListedKafkaGroups(world.observer()), KafkaGroups(world.observer())
     assert reader.groups() == ("busy", "idle")
     before = len(world.asked)
     found = reader.observe({"busy": ["aware"], "idle": (), "nobody": ()})
@@ -122,7 +122,7 @@ def test_a_partition_without_leader_stops_one_group_and_is_a_sentence_among_many
     """Log ends of the others are told; the leaders are learnt anew before."""
     with pytest.raises(Transient, match=r"orders-2: LEADER_NOT_AVAILABLE \(5\)"):
         KafkaGroups(world.observer(0.3)).positions(GroupView(group="busy"), ORDERS)
-    reader = KafkaEnsemble(world.observer())
+    reader = ListedKafkaGroups(world.observer())
     reader.groups()
     world.topics["orders"][0] = 2
     ends, problems = reader.log_ends([*ORDERS, TopicPartition("gone", 0)])
@@ -138,7 +138,7 @@ def test_a_group_that_moves_is_asked_again_where_it_is(world: FakeWorld) -> None
     """One and many: the old coordinator is not believed, and says nothing of the others."""
     world.moved["busy"] = 1
     assert KafkaGroups(world.observer()).observe("busy", ["aware"]).kafka.state == "Stable"
-    reader = KafkaEnsemble(world.observer())
+    reader = ListedKafkaGroups(world.observer())
     reader.groups()
     world.moved["busy"] = 2
     assert reader.observe({"busy": ["aware"], "idle": ()})["busy"].kafka.state == "Stable"
@@ -149,7 +149,11 @@ def test_a_slow_broker_is_asked_again_without_learning_the_cluster_anew(
     world: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it knows takes time to learn, too; other errors may mean that it changed."""
-    reader, ask, failures = KafkaEnsemble(world.observer(2.0)), groups._ask, list[Exception]([TimeoutError()])
+    reader, ask, failures = (
+        ListedKafkaGroups(world.observer(2.0)),
+        groups._ask,
+        list[Exception]([TimeoutError()]),
+    )
 
     def sometimes(*asked: Any, **more: Any) -> Any:
         if failures:
@@ -172,17 +176,17 @@ def test_dead_is_believed_unless_the_brokers_list_the_group(world: FakeWorld) ->
     assert KafkaGroups(world.observer()).observe("nobody").problems == ()
     world.groups["native"] = FakeGroup(node=1, state="Dead", kind="")
     (alone,) = KafkaGroups(world.observer()).observe("native").problems
-    (among,) = KafkaEnsemble(world.observer()).observe({"native": ()})["native"].problems
+    (among,) = ListedKafkaGroups(world.observer()).observe({"native": ()})["native"].problems
     assert alone == among
     assert "its coordinator describes it as Dead" in alone
-    assert KafkaEnsemble(world.observer()).observe({"young": ["young-1"]})["young"].problems == ()
+    assert ListedKafkaGroups(world.observer()).observe({"young": ["young-1"]})["young"].problems == ()
 
 
 @RELEASES
 def test_what_is_refused_is_said_of_one_group_only(world: FakeWorld) -> None:
     """Among many a problem; alone the operation that lacks."""
     world.groups["idle"].error = 30
-    found = KafkaEnsemble(world.observer()).observe({"idle": (), "busy": ["aware"]})
+    found = ListedKafkaGroups(world.observer()).observe({"idle": (), "busy": ["aware"]})
     assert found["idle"].kafka.state == "Unknown"
     assert "GROUP_AUTHORIZATION_FAILED (30)): check the ACLs" in found["idle"].problems[0]
     assert found["busy"].kafka.state == "Stable"

@@ -12,7 +12,7 @@ import pytest
 
 from groupshift.adapters.kafka.broker import LoginRefused
 from groupshift.adapters.kafka.cluster import KafkaCluster, observer
-from groupshift.adapters.kafka.groups import KafkaEnsemble
+from groupshift.adapters.kafka.groups import ListedKafkaGroups
 from groupshift.adapters.kafka.wire import BrokerError, UnsupportedByBroker
 from groupshift.errors import Rejected, Transient
 
@@ -64,7 +64,7 @@ def test_brokers_are_met_with_the_release_of_their_requests(
     monkeypatch.setattr(made, "_nodes", nodes)
     monkeypatch.setattr(made, "_connections", {1: connection})
     speaks = f", speaks {release}" if release else ""
-    assert made.met() == (f"broker 1 at b:9092{speaks}", "broker 2 at b:9092")
+    assert made.known_brokers() == (f"broker 1 at b:9092{speaks}", "broker 2 at b:9092")
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_silent_server_is_given_up_within_the_time_of_the_call() -> None:
 
         def ask() -> None:
             with pytest.raises(Transient, match="no answer in time") as failed:
-                KafkaEnsemble(connection).groups()
+                ListedKafkaGroups(connection).groups()
             caught.append(failed.value)
 
         threads = [threading.Thread(target=ask) for _ in range(2)]

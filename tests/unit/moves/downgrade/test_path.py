@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from groupshift.domain.versions import LINES, Version, line_of, met
+from groupshift.domain.versions import LINES, Version, line_of, version_in
 from groupshift.log.releases import Coordinator
 from groupshift.moves.downgrade.releases import Compaction, Current, Path, ReleaseOrder, path, target_of
 
@@ -32,7 +32,7 @@ def way(
 ) -> Path:
     """The path from a release with these features and this log."""
     current = Current(
-        version=met(release),
+        version=version_in(release),
         coordinator=runs,
         features={MV: 21} if features is None else features,
         new_types=new_types,

@@ -11,7 +11,7 @@ from groupshift.engine.move import Run
 from groupshift.moves.downgrade import report
 from groupshift.moves.downgrade.facts import DowngradePorts, DowngradeRequest
 from groupshift.report.page import Headline
-from groupshift.report.run_history import History, compared, headline_of, history_of
+from groupshift.report.run_history import History, comparisons_of, headline_of, history_of
 from groupshift.report.run_page import closed_reader, document_of
 from support.driven_moves import Driver, declines, where
 from support.simulated_downgrade import Group, World, driver_of, one_of_39, two_of_43
@@ -109,8 +109,10 @@ def test_groups_of_a_comparison_that_found_a_difference_are_not_said_to_be_equal
     driver.roll_back(run)
     assert where(driver.go_on(run))[0] == "rolled_back"
     history = told(driver, run)
-    groups = max(each.groups or 0 for each in compared(history) if each.verdict is Verdict.PASS)
-    (differing,) = (each.made.step.subject for each in compared(history) if each.verdict is Verdict.FAIL)
+    groups = max(each.groups or 0 for each in comparisons_of(history) if each.verdict is Verdict.PASS)
+    (differing,) = (
+        each.made.step.subject for each in comparisons_of(history) if each.verdict is Verdict.FAIL
+    )
     for each in history.there:
         if (each.step.kind, each.step.subject) == ("compare", differing):
             each.record.result["groups"] = groups + 90  # type: ignore[union-attr, index]

@@ -37,7 +37,7 @@ def test_load_by_partition_now_and_then() -> None:
     assert found.loads[2] == PartitionLoad(partition=2, groups=1, live_records=1, live_bytes=size)
     assert found.records == 3
     assert found.loads[0] == PartitionLoad(partition=0)
-    after = LogReading((first, second, gone)).loads(16, at_home=True)
+    after = LogReading((first, second, gone)).partition_loads(16, at_home=True)
     assert after[partition_of("g1", 16)].live_bytes == size
     assert sum(each.live_records for each in after) == 1
 

@@ -11,7 +11,7 @@ from groupshift.domain.hazards import Met, Role, Trait
 from groupshift.domain.protocol.preflight import ProtocolFacts
 from groupshift.domain.rows import ClusterState, OffsetRow
 from groupshift.domain.verdict import Verdict
-from groupshift.domain.versions import line_of, met
+from groupshift.domain.versions import line_of, version_in
 from groupshift.moves.protocol.rules import hazard_facts, known_bugs
 from support.protocol_groups import broker, classic, consumer, member, view
 
@@ -32,7 +32,7 @@ def facts(
 def said(client: Role, text: str) -> dict[Role, tuple[Met, ...]]:
     """One client is named, so no other is there."""
     others: dict[Role, tuple[Met, ...]] = {Role.LIBRDKAFKA: (), Role.KAFKA_CLIENTS: (), Role.MIRROR_MAKER: ()}
-    return {**others, client: (Met(where=client.value, version=met(text), said=text),)}
+    return {**others, client: (Met(where=client.value, version=version_in(text), said=text),)}
 
 
 def verdicts(asked: ProtocolFacts) -> dict[str, Verdict]:
@@ -55,7 +55,7 @@ def test_what_people_say_of_brokers_comes_first() -> None:
     line = verdicts(facts(classic(2), broker(metadata=25), named=clients))
     assert line["H12"] is Verdict.INCONCLUSIVE
     for text, verdict in (("4.0.1", Verdict.FAIL), ("4.0.2", None)):
-        named = clients | {Role.BROKER: (Met(where="broker", version=met(text)),)}
+        named = clients | {Role.BROKER: (Met(where="broker", version=version_in(text)),)}
         assert verdicts(facts(classic(2), broker(metadata=25), named=named)).get("H12") is verdict
 
 
