@@ -13,7 +13,7 @@ from kio.index import load_payload_module
 from kio.schema.errors import ErrorCode
 from kio.static.constants import EntityType
 
-from groupshift.adapters.kafka.broker import BrokerConnection
+from groupshift.adapters.kafka.connection_and_login import BrokerConnection
 from groupshift.adapters.kafka.wire import BrokerError, error_name, raise_for
 from groupshift.errors import Transient
 from groupshift_sandbox.layout import Cluster

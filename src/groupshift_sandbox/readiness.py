@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from groupshift.adapters.kafka.broker import Access, BrokerConnection
 from groupshift.adapters.kafka.cluster_changes import names
+from groupshift.adapters.kafka.connection_and_login import Access, BrokerConnection
 from groupshift.adapters.kafka.requests import (
     describe_quorum,
     fetch_offsets,

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.broker_views import LiveProtocolViews
 from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.connection_and_login import BrokerConnection
 from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots, listing
 from groupshift.adapters.kafka.wire import BrokerError
 from groupshift.adapters.system import SystemClock

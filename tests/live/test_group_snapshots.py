@@ -15,8 +15,8 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer
 from confluent_kafka import TopicPartition as At
 from confluent_kafka.admin import AdminClient
 
-from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.connection_and_login import BrokerConnection
 from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
 from groupshift.adapters.kafka.wire import Api
 from groupshift.adapters.parquet.compare_inputs import verify

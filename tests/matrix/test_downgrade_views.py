@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.adapters.kafka.broker import BrokerConnection
+from groupshift.adapters.kafka.connection_and_login import BrokerConnection
 from groupshift.adapters.kafka.requests import (
     FeatureChange,
     ask_versions,

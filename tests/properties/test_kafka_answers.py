@@ -32,7 +32,7 @@ except Malformed as wrong:
 """
 _CONNECT = f"""
 import resource, sys
-from groupshift.adapters.kafka.broker import Access, BrokerConnection
+from groupshift.adapters.kafka.connection_and_login import Access, BrokerConnection
 resource.setrlimit(resource.RLIMIT_AS, ({MEMORY}, {MEMORY}))
 try:
     BrokerConnection("127.0.0.1", int(sys.argv[1]), Access(timeout_s=5))
@@ -110,7 +110,7 @@ def test_s05_a_large_answer_before_the_login_is_not_taken() -> None:
 
 def test_s05_the_log_says_which_broker_is_asked_before_it_answers(caplog: pytest.LogCaptureFixture) -> None:
     """Whoever finds a process dead finds the address in its log."""
-    from groupshift.adapters.kafka.broker import Access, BrokerConnection
+    from groupshift.adapters.kafka.connection_and_login import Access, BrokerConnection
 
     body = bytes(5)
     with caplog.at_level("INFO"), stranger(len(body).to_bytes(4, "big") + body) as port:

@@ -13,7 +13,7 @@ from kio.index import load_payload_module
 from kio.schema.index import api_key_map, schema_name_map
 from kio.static.constants import EntityType
 
-from groupshift.adapters.kafka.broker import BrokerConnection
+from groupshift.adapters.kafka.connection_and_login import BrokerConnection
 from groupshift.adapters.kafka.rows import group_answer
 from groupshift.adapters.kafka.wire import fill, raise_for
 from groupshift.domain.group_protocol import KafkaMember, Kind

@@ -18,8 +18,8 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
-from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.connection_and_login import BrokerConnection
 from groupshift.adapters.kafka.wire import Api, Encoded, answer_of, fill, request_frame
 from groupshift.domain.partitions import TopicPartition
 

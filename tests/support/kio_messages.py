@@ -7,7 +7,7 @@ from types import ModuleType
 from kio.index import load_payload_module
 from kio.static.constants import EntityType
 
-from groupshift.adapters.kafka.broker import BrokerConnection
+from groupshift.adapters.kafka.connection_and_login import BrokerConnection
 from groupshift.adapters.kafka.wire import Api, choose
 
 

@@ -10,8 +10,8 @@ from typing import TypeVar
 from kio.index import load_payload_module
 from kio.static.constants import EntityType
 
-from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.connection_and_login import BrokerConnection
 from groupshift.adapters.kafka.wire import raise_for
 from groupshift_sandbox.processes import wait_until
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from groupshift.adapters.kafka.broker import BrokerConnection
+from groupshift.adapters.kafka.connection_and_login import BrokerConnection
 from groupshift.adapters.kafka.requests import (
     describe,
     fetch_offsets,

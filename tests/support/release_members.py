@@ -6,7 +6,7 @@ import datetime as dt
 import uuid
 from typing import Any
 
-from groupshift.adapters.kafka.broker import Access, BrokerConnection
+from groupshift.adapters.kafka.connection_and_login import Access, BrokerConnection
 from groupshift.adapters.kafka.wire import fill, raise_for, request_frame
 from support.kio_messages import messages
 from support.native_member import NativeMember

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
-from groupshift.adapters.kafka.broker import Access, BrokerConnection
+from groupshift.adapters.kafka.connection_and_login import Access, BrokerConnection
 from groupshift.adapters.kafka.requests import fetch_offsets, fetched
 from groupshift.adapters.kafka.wire import Api, BrokerError, fill, raise_for
 from groupshift.errors import Transient

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from kio.index import load_payload_module
 from kio.static.constants import EntityType
 
-from groupshift.adapters.kafka.broker import BrokerConnection
+from groupshift.adapters.kafka.connection_and_login import BrokerConnection
 from groupshift.adapters.kafka.wire import fill, raise_for
 
 _HEARTBEAT = 88

@@ -43,7 +43,7 @@ from groupshift.domain.commit_places import Stray
 from groupshift.domain.foreign_text_quoting import command
 from groupshift.engine.questions import utc
 from groupshift.errors import Rejected
-from groupshift.moves.coordination.leftovers import remove_stale_offsets, stale_offsets
+from groupshift.moves.coordination.repair_leftover_offsets import remove_stale_offsets, stale_offsets
 from groupshift.moves.expansion.repair_leader_epochs import EpochPlan, plan_epochs, repair_epochs
 from groupshift.moves.expansion.repair_lost_offsets import (
     UNDECIDED,

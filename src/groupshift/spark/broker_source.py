@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.connection_and_login import BrokerConnection
 from groupshift.adapters.kafka.requests import EARLIEST, LATEST, log_offsets
 from groupshift.adapters.kafka.wire import Api, BrokerError, raise_for
 from groupshift.domain.group_partition_and_count import OFFSETS_TOPIC

@@ -13,9 +13,9 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster, OfCluster, attempted
 from groupshift.adapters.kafka.commit_places import told_topics
+from groupshift.adapters.kafka.connection_and_login import BrokerConnection
 from groupshift.adapters.kafka.requests import (
     BROKER,
     DESCRIBED,

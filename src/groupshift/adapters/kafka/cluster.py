@@ -22,7 +22,7 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from kio.schema.errors import ErrorCode
 
-from groupshift.adapters.kafka.broker import MECHANISMS, Access, BrokerConnection, LoginRefused
+from groupshift.adapters.kafka.connection_and_login import MECHANISMS, Access, BrokerConnection, LoginRefused
 from groupshift.adapters.kafka.requests import coordinators_told, metadata, replicas_lacking
 from groupshift.adapters.kafka.wire import (
     BrokerError,

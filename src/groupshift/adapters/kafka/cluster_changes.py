@@ -22,8 +22,8 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import OfCluster, attempted
+from groupshift.adapters.kafka.connection_and_login import BrokerConnection
 from groupshift.adapters.kafka.group_changes import commit_rows, delete_groups
 from groupshift.adapters.kafka.requests import (
     GROUP,

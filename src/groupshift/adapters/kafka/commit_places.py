@@ -12,8 +12,8 @@ from functools import partial
 from struct import pack
 from typing import Any
 
-from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.connection_and_login import BrokerConnection
 from groupshift.adapters.kafka.wire import Api, Encoded, id_of, in_parts
 from groupshift.domain.commit_places import FORMER, Place, TopicNow, Topics
 from groupshift.domain.partitions import TopicPartition, grouped

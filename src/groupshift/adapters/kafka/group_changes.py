@@ -24,8 +24,8 @@ from typing import Any
 from confluent_kafka import KafkaError, Message, Producer
 from kio.schema.errors import ErrorCode
 
-from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster, OfCluster
+from groupshift.adapters.kafka.connection_and_login import BrokerConnection
 from groupshift.adapters.kafka.requests import DESCRIBED, describe, fetch_now, fetch_offsets, fetched, named
 from groupshift.adapters.kafka.rows import offset_rows
 from groupshift.adapters.kafka.wire import Api, error_name, id_of, id_text, in_parts, is_retriable, raise_for

@@ -16,8 +16,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster, OfCluster, attempted
+from groupshift.adapters.kafka.connection_and_login import BrokerConnection
 from groupshift.adapters.kafka.requests import ABSENT_IS_DEAD, describe, fetch_offsets, fetched
 from groupshift.adapters.kafka.rows import group_answer, offset_rows
 from groupshift.adapters.kafka.snapshots import listing, log_ends

@@ -18,7 +18,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from groupshift.adapters.kafka.broker import NEWEST_VERSIONS, SOFTWARE, BrokerConnection
+from groupshift.adapters.kafka.connection_and_login import NEWEST_VERSIONS, SOFTWARE, BrokerConnection
 from groupshift.adapters.kafka.wire import Api, error_name, in_parts, raise_for
 from groupshift.domain.cluster import QuorumView
 from groupshift.domain.group_partition_and_count import NOBODY

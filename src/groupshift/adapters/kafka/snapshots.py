@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster, OfCluster, attempted
 from groupshift.adapters.kafka.commit_places import topics_now, with_topic_ids
+from groupshift.adapters.kafka.connection_and_login import BrokerConnection
 from groupshift.adapters.kafka.requests import (
     DESCRIBED,
     EARLIEST,

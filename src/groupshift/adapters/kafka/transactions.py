@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.connection_and_login import BrokerConnection
 from groupshift.adapters.kafka.requests import LATEST, log_offsets
 from groupshift.adapters.kafka.wire import Api, raise_for
 from groupshift.domain.group_partition_and_count import NOBODY, OFFSETS_TOPIC, partition_of

@@ -23,7 +23,6 @@ from groupshift.engine.questions import Section
 from groupshift.engine.replace_members import REPLACE_MEMBERS
 from groupshift.errors import Broken, GroupshiftError
 from groupshift.moves.coordination.facts import CoordinationPorts
-from groupshift.moves.coordination.leftovers import Leftover, leftover
 from groupshift.moves.coordination.plan_and_rollback import (
     DELETE_MODE_NODE,
     REHEARSE,
@@ -31,6 +30,7 @@ from groupshift.moves.coordination.plan_and_rollback import (
     TOGGLE_GATE,
     WATCH,
 )
+from groupshift.moves.coordination.repair_leftover_offsets import Leftover, leftover
 from groupshift.ports.runs import EventKind
 from groupshift.report import group_page
 from groupshift.report.group_history import group_history_of

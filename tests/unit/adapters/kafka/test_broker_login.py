@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from groupshift.adapters.kafka.broker import Access, LoginRefused, log_in, prove
+from groupshift.adapters.kafka.connection_and_login import Access, LoginRefused, log_in, prove
 
 ALICE = Access(mechanism="SCRAM-SHA-256", user="alice", password="wonder-land-1")
 SALT = base64.b64encode(b"0123456789abcdef").decode()

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from groupshift.adapters.kafka.broker import Access
 from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.connection_and_login import Access
 from groupshift.adapters.kafka.wire import BrokerError, UnsupportedByBroker
 from groupshift.errors import Rejected, Transient
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.adapters.kafka.broker import Access
 from groupshift.adapters.kafka.cluster import access_of
+from groupshift.adapters.kafka.connection_and_login import Access
 from groupshift.errors import Rejected
 
 SECRET = "wonder-land-1"

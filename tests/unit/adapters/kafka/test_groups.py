@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from groupshift.adapters.kafka.broker import LoginRefused
 from groupshift.adapters.kafka.cluster import KafkaCluster, observer
+from groupshift.adapters.kafka.connection_and_login import LoginRefused
 from groupshift.adapters.kafka.groups import ListedKafkaGroups
 from groupshift.adapters.kafka.wire import BrokerError, UnsupportedByBroker
 from groupshift.errors import Rejected, Transient
@@ -55,7 +55,7 @@ def test_brokers_are_met_with_the_release_of_their_requests(
     monkeypatch: pytest.MonkeyPatch, versions: dict[int, range], release: str
 ) -> None:
     """The newest request tells; one that was not asked, and an older one, tell none."""
-    from groupshift.adapters.kafka.broker import BrokerConnection
+    from groupshift.adapters.kafka.connection_and_login import BrokerConnection
     from groupshift.domain.rows import BrokerRow
 
     made, connection = KafkaCluster("127.0.0.1:1"), BrokerConnection.__new__(BrokerConnection)

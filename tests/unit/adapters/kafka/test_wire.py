@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
 from kio.static.constants import EntityType
 
-from groupshift.adapters.kafka.broker import Channel
+from groupshift.adapters.kafka.connection_and_login import Channel
 from groupshift.adapters.kafka.wire import (
     Api,
     BrokerError,

@@ -26,7 +26,7 @@ from groupshift.engine.progress import Ended
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.status import status_of
 from groupshift.errors import Conflict, Transient
-from groupshift.moves.coordination.leftovers import (
+from groupshift.moves.coordination.repair_leftover_offsets import (
     Leftover,
     against_removal,
     leftover,
