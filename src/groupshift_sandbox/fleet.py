@@ -132,7 +132,7 @@ class FleetMemory:
         highest = self.fences.get(fence, 0)
         if token < highest:
             raise Conflict(
-                f"token {token} of {fence} is void: a run with token {highest} was here since; "
+                f"token {token} of {fence} is void: a process with token {highest} was here since; "
                 "nothing was changed, look at the run with: groupshift status"
             )
 

@@ -207,7 +207,7 @@ class MemoryFetch:
         """Never."""
         return None
 
-    def find_begin(self, partitions: Collection[TopicPartition], to: Reset) -> Mapping[TopicPartition, int]:
+    def offsets_at(self, partitions: Collection[TopicPartition], to: Reset) -> Mapping[TopicPartition, int]:
         """Log start or end."""
         return {each: 0 if to is Reset.EARLIEST else self._ends.get(each, 0) for each in partitions}
 

@@ -98,7 +98,7 @@ class Small(Move[list[str]]):
         return make_plan(self.steps)
 
 
-class Phase:
+class SmallRun:
     """One small move and its processes."""
 
     def __init__(self, move: Small) -> None:

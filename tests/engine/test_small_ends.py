@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from small_world import DO, UNDO, Act, Nothing, Phase, Small, chooses, said
+from small_world import DO, UNDO, Act, Nothing, Small, SmallRun, chooses, said
 
 from groupshift.domain.reactions_to_verdicts import Choice, OnFail
 from groupshift.domain.run import (
@@ -43,14 +43,14 @@ def test_a_rollback_may_have_a_gate_of_its_own() -> None:
             undo = Step(phase="p", kind="undo", undoes="01 p/do")
             return make_rollback([gate, undo], len(run.rollbacks()) + 1)
 
-    phase = Phase(Asks(DO))
-    phase.drive()
-    begin_roll_back(phase.claim(), "start")
-    assert isinstance(phase.drive(decide=chooses(Choice.REJECT)), Stopped)
-    assert (phase.state, phase.done) == (RunState.ROLLING_BACK, ["do"])
-    assert answer_of(phase.claim(), "back 1/01 back/approve back") is None
-    assert isinstance(phase.drive(decide=chooses(Choice.APPROVE)), Ended)
-    assert phase.done == ["do", "undo"]
+    small = SmallRun(Asks(DO))
+    small.drive()
+    begin_roll_back(small.claim(), "start")
+    assert isinstance(small.drive(decide=chooses(Choice.REJECT)), Stopped)
+    assert (small.state, small.done) == (RunState.ROLLING_BACK, ["do"])
+    assert answer_of(small.claim(), "back 1/01 back/approve back") is None
+    assert isinstance(small.drive(decide=chooses(Choice.APPROVE)), Ended)
+    assert small.done == ["do", "undo"]
 
 
 def test_a_fence_of_the_move_is_raised_when_claimed_and_when_a_rollback_begins() -> None:
@@ -62,12 +62,12 @@ def test_a_fence_of_the_move_is_raised_when_claimed_and_when_a_rollback_begins()
             raised.append((run.token, when))
 
     gate = Step(phase="ask", kind="approve", subject="plan")
-    phase = Phase(Fences(gate, DO))
-    phase.drive()
+    small = SmallRun(Fences(gate, DO))
+    small.drive()
     assert raised == []
-    phase.drive(decide=chooses(Choice.APPROVE))
-    begin_roll_back(phase.claim(), "start")
-    phase.drive()
+    small.drive(decide=chooses(Choice.APPROVE))
+    begin_roll_back(small.claim(), "start")
+    small.drive()
     assert [when for _, when in raised] == ["claimed", "rolling_back", "claimed"]
     assert raised == sorted(raised)
 
@@ -80,30 +80,30 @@ def test_no_fence_of_a_rollback_is_raised_while_another_open_run_is_in_the_way()
         def fence(self, run, when):
             raised.append(when)
 
-    phase = Phase(Fences(DO))
-    phase.drive()
-    claimed = phase.claim()
+    small = SmallRun(Fences(DO))
+    small.drive()
+    claimed = small.claim()
     raised.clear()
     options = RunOptions(who="bob", holder="other")
-    phase.clock.sleep(1)
-    other = begin(phase.move, phase.tools(), phase.done, Nothing(), options, execute=True).run
+    small.clock.sleep(1)
+    other = begin(small.move, small.tools(), small.done, Nothing(), options, execute=True).run
     with pytest.raises(Conflict, match=f"run {other} .* is in the way of one of group t"):
         begin_roll_back(claimed, "start")
-    again = phase.claim()
+    again = small.claim()
     with pytest.raises(Conflict, match=f"run {other} .* is in the way of one of group t"):
         begin_roll_back(again, "start")
-    assert (raised, phase.state) == ([], RunState.MOVED), "nor by the claim"
+    assert (raised, small.state) == ([], RunState.MOVED), "nor by the claim"
 
 
 def test_a_run_that_was_turned_since_it_was_read_is_not_driven_on() -> None:
     """The state is read again right after the claim."""
-    phase = Phase(Small(DO, do=Act(said(Outcome.WAIT))))
-    phase.drive()
-    read = phase.runs.find(phase.run)
-    begin_roll_back(phase.claim(), "start")
+    small = SmallRun(Small(DO, do=Act(said(Outcome.WAIT))))
+    small.drive()
+    read = small.runs.find(small.run)
+    begin_roll_back(small.claim(), "start")
     other = RunOptions(who="ann", holder="other")
     with pytest.raises(Conflict, match="was running and is rolling_back"):
-        claim(phase.move, phase.tools(), phase.done, read, other, take_over=True)
+        claim(small.move, small.tools(), small.done, read, other, take_over=True)
 
 
 def test_what_is_accepted_of_a_step_that_repeats_counts_until_something_else_is_shown() -> None:
@@ -113,17 +113,17 @@ def test_what_is_accepted_of_a_step_that_repeats_counts_until_something_else_is_
         for kind in ("do", "look")
     ]
     first = Act(said(Outcome.FAIL, "a"))
-    phase = Phase(Small(*steps, do=first, look=Act(said(Outcome.FAIL, "b"))))
-    assert phase.drive().step.kind == "do"
-    assert phase.drive(accept="01 p/do", who="bob").step.kind == "look"
+    small = SmallRun(Small(*steps, do=first, look=Act(said(Outcome.FAIL, "b"))))
+    assert small.drive().step.kind == "do"
+    assert small.drive(accept="01 p/do", who="bob").step.kind == "look"
     first.looks = [said(Outcome.FAIL, "c")]
-    other = phase.drive(accept="02 p/look")
+    other = small.drive(accept="02 p/look")
     assert (other.step.kind, "c" in other.checked.detail) == ("do", True), "nobody accepted that"
-    assert phase.drive(accept="01 p/do", who="bob").step.kind == "look"
-    ended = phase.drive(accept="02 p/look")
+    assert small.drive(accept="01 p/do", who="bob").step.kind == "look"
+    ended = small.drive(accept="02 p/look")
     assert isinstance(ended, Ended)
-    assert phase.runs.steps(phase.run)["01 p/do"].result["accepted_by"] == "bob"
-    words = [each for each in phase.runs.events(phase.run) if each.kind is EventKind.ACCEPTED]
+    assert small.runs.steps(small.run)["01 p/do"].result["accepted_by"] == "bob"
+    words = [each for each in small.runs.events(small.run) if each.kind is EventKind.ACCEPTED]
     assert [(each.step, each.body["who"]) for each in words] == [
         ("01 p/do", "bob"),
         ("01 p/do", "bob"),
@@ -132,7 +132,7 @@ def test_what_is_accepted_of_a_step_that_repeats_counts_until_something_else_is_
 
 
 class Asking(Act):
-    """Acts by what somebody accepts, as `Place` of an expansion; ``accepted`` stays in its result."""
+    """Acts by what somebody accepts, as `CheckCounts` of an expansion; ``accepted`` stays in its result."""
 
     def act(self, run, step, intent):
         """See `Handler`."""
@@ -148,11 +148,11 @@ class Asking(Act):
 
 def test_what_was_accepted_for_an_act_is_journaled_with_it() -> None:
     """The look behind it stops the process, and the next one passes: the end is red all the same."""
-    phase = Phase(Small(DO, do=Asking(said(Outcome.FAIL), PASSED)))
-    phase.move.on_fail = OnFail.STOP
-    assert phase.drive().checked.outcome is Outcome.PERSON
-    assert phase.drive(accept="01 p/do").checked.outcome is Outcome.FAIL
-    ended = phase.drive()
+    small = SmallRun(Small(DO, do=Asking(said(Outcome.FAIL), PASSED)))
+    small.move.on_fail = OnFail.STOP
+    assert small.drive().checked.outcome is Outcome.PERSON
+    assert small.drive(accept="01 p/do").checked.outcome is Outcome.FAIL
+    ended = small.drive()
     assert isinstance(ended, Ended)
     assert ended.closing.verdict is Verdict.FAIL
 
@@ -161,8 +161,8 @@ def test_what_could_not_be_measured_and_was_accepted_is_red() -> None:
     """The worst of the findings is an error, the outcome a failure."""
     step = Step(phase="p", kind="do", undo=UNDO, on_difference=OnDifference.ASKED)
     findings = (Finding(rule="S1", verdict=Verdict.ERROR, reason="not read"),)
-    phase = Phase(Small(step, do=Act(Checked(outcome=Outcome.FAIL, findings=findings))))
-    assert isinstance(phase.drive(), Stopped)
-    ended = phase.drive(accept="01 p/do")
+    small = SmallRun(Small(step, do=Act(Checked(outcome=Outcome.FAIL, findings=findings))))
+    assert isinstance(small.drive(), Stopped)
+    ended = small.drive(accept="01 p/do")
     assert ended.closing.verdict is Verdict.FAIL
     assert "only accepted" in ended.closing.reason

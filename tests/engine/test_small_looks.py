@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from small_world import DO, UNDO, Act, Phase, Small, chooses, said
+from small_world import DO, UNDO, Act, Small, SmallRun, chooses, said
 from toy_world import Killed
 
 from groupshift.domain.reactions_to_verdicts import Choice
@@ -41,14 +41,14 @@ from groupshift.ports.runs import EventKind
 def test_what_heals_within_the_patience_is_no_failure() -> None:
     """What lasts longer is one; an error likewise."""
     heals = said(Outcome.FAIL, heals=True)
-    phase = Phase(Small(DO, do=Act(heals, said(Outcome.ERROR, heals=True), PASSED)))
-    assert isinstance(phase.drive(), Ended)
-    assert (phase.state, phase.done) == (RunState.MOVED, ["do"])
-    phase = Phase(Small(DO, do=Act(heals)))
-    began = phase.clock.now_ms()
-    assert isinstance(phase.drive(), Ended)
-    assert (phase.state, phase.done) == (RunState.ROLLED_BACK, ["do", "undo"])
-    assert phase.clock.now_ms() - began >= phase.move.patience_s * 1000
+    small = SmallRun(Small(DO, do=Act(heals, said(Outcome.ERROR, heals=True), PASSED)))
+    assert isinstance(small.drive(), Ended)
+    assert (small.state, small.done) == (RunState.MOVED, ["do"])
+    small = SmallRun(Small(DO, do=Act(heals)))
+    began = small.clock.now_ms()
+    assert isinstance(small.drive(), Ended)
+    assert (small.state, small.done) == (RunState.ROLLED_BACK, ["do", "undo"])
+    assert small.clock.now_ms() - began >= small.move.patience_s * 1000
 
 
 def test_an_approval_that_repeats_is_asked_by_each_holder_until_something_is_begun() -> None:
@@ -63,11 +63,11 @@ def test_an_approval_that_repeats_is_asked_by_each_holder_until_something_is_beg
 
     first = Step(phase="p", kind="look")
     person = said(Outcome.PERSON)
-    phase = Phase(Small(gate, first, DO, look=Act(person, person, PASSED), do=Act(said(Outcome.WAIT))))
+    small = SmallRun(Small(gate, first, DO, look=Act(person, person, PASSED), do=Act(said(Outcome.WAIT))))
     for holder, times in (("one", 1), ("one", 1), ("two", 2), ("three", 2)):
-        phase.drive(decide=decide, holder=holder)
+        small.drive(decide=decide, holder=holder)
         assert len(asked) == times, holder
-    assert phase.done.count("do") == 2
+    assert small.done.count("do") == 2
 
 
 def test_only_what_was_touched_behind_it_ends_what_repeats() -> None:
@@ -80,13 +80,13 @@ def test_only_what_was_touched_behind_it_ends_what_repeats() -> None:
     last = Act(said(Outcome.WAIT))
     last.touches = True
     rehearse, act = Step(phase="p", kind="look", repeat=True), Step(phase="p", kind="last", undo=UNDO)
-    phase = Phase(Small(DO, rehearse, act, do=Touches(), look=looks, last=last))
-    phase.drive()
-    phase.drive()
-    assert phase.done.count("look") == 2
+    small = SmallRun(Small(DO, rehearse, act, do=Touches(), look=looks, last=last))
+    small.drive()
+    small.drive()
+    assert small.done.count("look") == 2
     last.standing = Standing.MADE
-    phase.drive()
-    assert (phase.done.count("do"), phase.done.count("look")) == (1, 2)
+    small.drive()
+    assert (small.done.count("do"), small.done.count("look")) == (1, 2)
 
 
 def test_a_gate_waits_for_a_calm_moment_and_is_shown_as_it_is_then() -> None:
@@ -99,11 +99,11 @@ def test_a_gate_waits_for_a_calm_moment_and_is_shown_as_it_is_then() -> None:
         return tuple(hides) if len(looks) < 3 else ()
 
     gate = Step(phase="ask", kind="approve", subject="plan")
-    phase = Phase(Small(gate, DO, approve=Approve(calm=calm)))
-    assert isinstance(phase.drive(decide=chooses(Choice.APPROVE)), Ended)
+    small = SmallRun(Small(gate, DO, approve=Approve(calm=calm)))
+    assert isinstance(small.drive(decide=chooses(Choice.APPROVE)), Ended)
     assert len(looks) == 3
-    phase = Phase(Small(gate, DO, approve=Approve(calm=lambda *_: tuple(hides))))
-    assert isinstance(phase.drive(decide=chooses(Choice.APPROVE)), Ended)
+    small = SmallRun(Small(gate, DO, approve=Approve(calm=lambda *_: tuple(hides))))
+    assert isinstance(small.drive(decide=chooses(Choice.APPROVE)), Ended)
 
 
 def test_a_rollback_is_planned_of_what_is_met_behind_the_fence() -> None:
@@ -117,9 +117,9 @@ def test_a_rollback_is_planned_of_what_is_met_behind_the_fence() -> None:
             late = tuple(Step(phase="late", kind="undo", subject=each) for each in facts if each == "late")
             return make_rollback(late, 1)
 
-    phase = Phase(Fences(DO))
-    phase.drive()
-    run = phase.claim()
+    small = SmallRun(Fences(DO))
+    small.drive()
+    run = small.claim()
     assert begin_roll_back(run, "start")
     assert [each.name for each in run.plan.steps] == ["late/undo late"]
 
@@ -135,11 +135,11 @@ def test_what_closes_a_rollback_while_its_fence_is_raised_closes_it() -> None:
             verdict = Verdict.FAIL if "late" in facts else Verdict.PASS
             return Finding(rule="X01", verdict=verdict, reason="it was finalised")
 
-    phase = Phase(Closes(DO))
-    phase.drive()
+    small = SmallRun(Closes(DO))
+    small.drive()
     with pytest.raises(Rejected, match="cannot be rolled back: X01: it was finalised"):
-        begin_roll_back(phase.claim(), "start")
-    assert phase.state is RunState.MOVED
+        begin_roll_back(small.claim(), "start")
+    assert small.state is RunState.MOVED
 
 
 def test_a_claim_that_cannot_raise_its_fence_is_given_back() -> None:
@@ -149,13 +149,13 @@ def test_a_claim_that_cannot_raise_its_fence_is_given_back() -> None:
         def fence(self, run, when):
             raise Transient("no quorum")
 
-    phase = Phase(Unfenced(DO))
+    small = SmallRun(Unfenced(DO))
     with pytest.raises(Transient, match="no quorum"):
-        phase.claim()
-    held = phase.runs.held(phase.run)
+        small.claim()
+    held = small.runs.held(small.run)
     assert held is not None
     assert held.stopped
-    assert phase.runs.events(phase.run)[-1].body["detail"] == "no quorum"
+    assert small.runs.events(small.run)[-1].body["detail"] == "no quorum"
 
 
 def test_a_job_that_failed_left_no_answer() -> None:
@@ -170,8 +170,8 @@ def test_a_job_that_failed_left_no_answer() -> None:
         def act(self, run, step, intent):
             return SparkJob(job="j", output=run.attempt(step))
 
-    phase = Phase(Small(DO, do=Proves(said(Outcome.ERROR))))
-    stopped = phase.drive(submit=submit, decide=chooses(Choice.STOP))
+    small = SmallRun(Small(DO, do=Proves(said(Outcome.ERROR))))
+    stopped = small.drive(submit=submit, decide=chooses(Choice.STOP))
     assert isinstance(stopped, Stopped)
     assert len(set(jobs)) == 2
 
@@ -189,21 +189,21 @@ def test_a_series_goes_on_until_time_and_number_are_enough() -> None:
 
     args = {"seconds": 6, "every_s": 4, "samples": 4}
     watch = Step(phase="p", kind="series", args=args, patience_s=60)
-    phase = Phase(Small(DO, watch, series=Series(sample, judged)))
-    began = phase.clock.now_ms()
-    assert isinstance(phase.drive(), Ended)
-    assert phase.runs.steps(phase.run)["02 p/series"].result["samples"] == 4
-    assert phase.state is RunState.MOVED
+    small = SmallRun(Small(DO, watch, series=Series(sample, judged)))
+    began = small.clock.now_ms()
+    assert isinstance(small.drive(), Ended)
+    assert small.runs.steps(small.run)["02 p/series"].result["samples"] == 4
+    assert small.state is RunState.MOVED
 
 
 def test_a_soak_forgives_what_heals_and_nothing_else() -> None:
     """A failure within it stays one, although a later look passes; what failed is there for a judge."""
     args = {"seconds": 4, "every_s": 2, "heals_s": 3}
 
-    def soaks(*looks: Checked) -> Phase:
+    def soaks(*looks: Checked) -> SmallRun:
         left = list(looks)
         step = Step(phase="p", kind="soak", args=args, on_difference=OnDifference.EVIDENCE)
-        return Phase(Small(DO, step, soak=Soak(lambda *_: left.pop(0) if len(left) > 1 else left[0])))
+        return SmallRun(Small(DO, step, soak=Soak(lambda *_: left.pop(0) if len(left) > 1 else left[0])))
 
     for looks, failed in (
         ((said(Outcome.FAIL, heals=True), PASSED), 0),
@@ -211,17 +211,17 @@ def test_a_soak_forgives_what_heals_and_nothing_else() -> None:
         ((said(Outcome.FAIL, heals=True),), 1),
         ((said(Outcome.FAIL, heals=True), PASSED, said(Outcome.FAIL, heals=True), PASSED), 0),
     ):
-        phase = soaks(*looks)
-        assert isinstance(phase.drive(), Ended)
-        assert len(phase.runs.steps(phase.run)["02 p/soak"].result["findings"]) == failed
+        small = soaks(*looks)
+        assert isinstance(small.drive(), Ended)
+        assert len(small.runs.steps(small.run)["02 p/soak"].result["findings"]) == failed
 
 
 def test_the_evidence_of_a_rollback_that_failed_is_sealed_although_the_run_stays_open() -> None:
     """Somebody will look at it."""
     sealed: list[RunState] = []
-    phase = Phase(Small(DO, undo=Act(said(Outcome.FAIL))))
-    phase.drive()
-    run = phase.claim()
+    small = SmallRun(Small(DO, undo=Act(said(Outcome.FAIL))))
+    small.drive()
+    run = small.claim()
 
     def seal(_run: str, closing: dict) -> Sealing:
         return Sealing(body={"sha256": "ab"}, write=lambda: sealed.append(RunState(closing["state"])))
@@ -230,22 +230,22 @@ def test_the_evidence_of_a_rollback_that_failed_is_sealed_although_the_run_stays
     begin_roll_back(run, "start")
     assert isinstance(drive(run), Stopped)
     assert sealed == [RunState.ROLLING_BACK]
-    kinds = [each.kind for each in phase.runs.events(phase.run)]
+    kinds = [each.kind for each in small.runs.events(small.run)]
     assert kinds[-2:] == [EventKind.SEALED, EventKind.STOPPED]
-    assert phase.state is RunState.ROLLING_BACK
+    assert small.state is RunState.ROLLING_BACK
 
 
 def test_what_a_rollback_finds_can_be_accepted_where_the_plan_says_so() -> None:
     """It stops all the same, and the end is red."""
     undo = replace(UNDO, on_difference=OnDifference.ACCEPTABLE)
-    phase = Phase(Small(replace(DO, undo=undo), undo=Act(said(Outcome.FAIL))))
-    phase.drive()
-    begin_roll_back(phase.claim(), "start")
-    stopped = phase.drive()
+    small = SmallRun(Small(replace(DO, undo=undo), undo=Act(said(Outcome.FAIL))))
+    small.drive()
+    begin_roll_back(small.claim(), "start")
+    stopped = small.drive()
     assert isinstance(stopped, Stopped)
     assert not stopped.waits
     assert "--accept 'back 01 p/do'" in stopped.checked.detail
-    ended = phase.drive(accept="back 01 p/do")
+    ended = small.drive(accept="back 01 p/do")
     assert isinstance(ended, Ended)
     assert (ended.closing.state, ended.closing.verdict) == (RunState.ROLLED_BACK, Verdict.FAIL)
 
@@ -263,43 +263,43 @@ def test_evidence_that_could_not_be_measured_decides_nothing() -> None:
         assert len(asked) < 20, "it measures anew for ever"
         return (missing,)
 
-    phase = Phase(Small(DO, judges, judge=Judge(rules)))
-    assert isinstance(phase.drive(), Ended)
-    assert (phase.state, phase.done) == (RunState.MOVED, ["do"])
+    small = SmallRun(Small(DO, judges, judge=Judge(rules)))
+    assert isinstance(small.drive(), Ended)
+    assert (small.state, small.done) == (RunState.MOVED, ["do"])
 
 
 def test_a_question_is_open_until_it_is_answered_or_the_run_went_on_without_it() -> None:
     """A later look may pass, and a rollback asks nothing of the way there."""
     doubt = said(Outcome.INCONCLUSIVE)
     for later in ("passes", "rolls back"):
-        phase = Phase(Small(DO, Step(phase="p", kind="look"), look=Act(doubt, doubt, PASSED)))
-        phase.drive()
-        assert status_of(phase.runs, phase.run).question == "02 p/look"
-        run = phase.claim()
+        small = SmallRun(Small(DO, Step(phase="p", kind="look"), look=Act(doubt, doubt, PASSED)))
+        small.drive()
+        assert status_of(small.runs, small.run).question == "02 p/look"
+        run = small.claim()
         if later == "rolls back":
             assert begin_roll_back(run, "start")
         else:
-            while phase.runs.steps(phase.run)["02 p/look"].state is not StepState.DONE:
+            while small.runs.steps(small.run)["02 p/look"].state is not StepState.DONE:
                 advance(run)
-        assert phase.state.is_open
-        assert status_of(phase.runs, phase.run).question == "", later
+        assert small.state.is_open
+        assert status_of(small.runs, small.run).question == "", later
 
 
 def test_what_was_never_made_is_no_step_that_was_late() -> None:
     """A person did not let it act: the run waits, whatever the plan says of a step that settles late."""
     step = replace(DO, when_late=WhenLate.JUDGE)
-    phase = Phase(Small(step, do=Act(allowed=lambda: said(Outcome.PERSON, "stop the clients"))))
-    stopped = phase.drive(waits_for_people=True)
+    small = SmallRun(Small(step, do=Act(allowed=lambda: said(Outcome.PERSON, "stop the clients"))))
+    stopped = small.drive(waits_for_people=True)
     assert isinstance(stopped, Stopped)
-    assert (stopped.waits, phase.done, phase.state) == (True, [], RunState.APPROVED)
+    assert (stopped.waits, small.done, small.state) == (True, [], RunState.APPROVED)
 
 
 def test_who_is_killed_while_it_seals_a_failed_rollback_has_shown_nothing() -> None:
     """So nothing can be accepted by the next process."""
     undo = replace(UNDO, on_difference=OnDifference.ACCEPTABLE)
-    phase = Phase(Small(replace(DO, undo=undo), undo=Act(said(Outcome.FAIL))))
-    phase.drive()
-    run = phase.claim()
+    small = SmallRun(Small(replace(DO, undo=undo), undo=Act(said(Outcome.FAIL))))
+    small.drive()
+    run = small.claim()
     begin_roll_back(run, "start")
 
     def dies() -> None:
@@ -308,19 +308,19 @@ def test_who_is_killed_while_it_seals_a_failed_rollback_has_shown_nothing() -> N
     run.tools = replace(run.tools, seal=lambda _run, _closing: Sealing(body={"sha256": "ab"}, write=dies))
     with pytest.raises(Killed):
         drive(run)
-    assert isinstance(phase.drive(accept="back 01 p/do"), Stopped)
-    assert isinstance(phase.drive(accept="back 01 p/do"), Ended)
+    assert isinstance(small.drive(accept="back 01 p/do"), Stopped)
+    assert isinstance(small.drive(accept="back 01 p/do"), Ended)
 
 
 def test_taking_back_what_changed_nothing_frees_the_target() -> None:
     """And begins no rollback; of what moved it begins one."""
-    phase = Phase(Small(Step(phase="ask", kind="approve", subject="plan"), DO))
-    assert not take_back(phase.claim(), "start")
-    assert (phase.state, phase.done) == (RunState.REJECTED, [])
-    phase = Phase(Small(DO))
-    phase.drive()
-    assert take_back(phase.claim(), "start")
-    assert phase.state is RunState.ROLLING_BACK
+    small = SmallRun(Small(Step(phase="ask", kind="approve", subject="plan"), DO))
+    assert not take_back(small.claim(), "start")
+    assert (small.state, small.done) == (RunState.REJECTED, [])
+    small = SmallRun(Small(DO))
+    small.drive()
+    assert take_back(small.claim(), "start")
+    assert small.state is RunState.ROLLING_BACK
 
 
 def test_who_approves_a_plan_sees_what_was_asked_before_it() -> None:
@@ -332,6 +332,6 @@ def test_who_approves_a_plan_sees_what_was_asked_before_it() -> None:
             return (found,)
 
     asked: list[Question] = []
-    phase = Phase(Asks(Step(phase="ask", kind="approve", subject="plan"), DO))
-    phase.drive(decide=asked.append)
+    small = SmallRun(Asks(Step(phase="ask", kind="approve", subject="plan"), DO))
+    small.drive(decide=asked.append)
     assert asked[0].findings == (found,)

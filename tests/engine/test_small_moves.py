@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from small_world import DO, UNDO, Act, Phase, Small, chooses, said
+from small_world import DO, UNDO, Act, Small, SmallRun, chooses, said
 from toy_world import Killed
 
 from groupshift.domain.reactions_to_verdicts import Choice, OnFail
@@ -41,7 +41,7 @@ from groupshift.ports.runs import EventKind
 
 def test_a_plan_without_an_approve_step_is_approved_by_who_runs_it() -> None:
     """As a scan's run."""
-    phase = Phase(Small(DO))
+    phase = SmallRun(Small(DO))
     assert phase.state is RunState.APPROVED
     assert isinstance(phase.drive(), Ended)
     assert (phase.state, phase.done) == (RunState.MOVED, ["do"])
@@ -60,7 +60,7 @@ class HalfWay(Small):
 def test_a_move_says_how_far_a_run_goes_back_by_itself() -> None:
     """A failure takes it back as far as that; without a word of the move to the first place it names."""
     for kind, to in ((HalfWay, "half"), (Small, "start")):
-        phase = Phase(kind(DO, do=Act(said(Outcome.FAIL))))
+        phase = SmallRun(kind(DO, do=Act(said(Outcome.FAIL))))
         assert isinstance(phase.drive(), Ended)
         (begun,) = [e for e in phase.runs.events(phase.run) if e.kind is EventKind.ROLLBACK_BEGUN]
         assert (begun.body["to"], phase.state) == (to, RunState.ROLLED_BACK)
@@ -69,7 +69,7 @@ def test_a_move_says_how_far_a_run_goes_back_by_itself() -> None:
 def test_a_step_may_act_before_each_look() -> None:
     """What it returned and what the looks found are kept together."""
     again = said(Outcome.WAIT, act_again=True, result={"left": 2})
-    phase = Phase(Small(DO, do=Act(again, again, PASSED)))
+    phase = SmallRun(Small(DO, do=Act(again, again, PASSED)))
     phase.drive()
     assert phase.done == ["do", "do", "do"]
     assert phase.runs.steps(phase.run)["01 p/do"].result == {"acts": 3, "left": 2}
@@ -79,7 +79,7 @@ def test_a_step_may_act_before_each_look() -> None:
 def test_a_wait_that_is_over_has_three_ends(late: WhenLate) -> None:
     """Judged as it is, parked, or ended where nothing was changed."""
     waits = Step(phase="p", kind="wait", when_late=late, patience_s=5)
-    phase = Phase(Small(waits, DO, wait=Act(said(Outcome.WAIT))))
+    phase = SmallRun(Small(waits, DO, wait=Act(said(Outcome.WAIT))))
     before = phase.clock.now_ms()
     progress = phase.drive()
     assert 5_000 <= phase.clock.now_ms() - before < 9_000
@@ -102,7 +102,7 @@ def test_a_wait_that_is_over_has_three_ends(late: WhenLate) -> None:
 def test_tasks_of_one_holder_may_find_the_run_further_on(*, anew: bool) -> None:
     """What one has read before the other went on is no conflict, not even the end, and the run is not given
     up; for another holder it is one."""
-    phase = Phase(Small(DO, do=Act(said(Outcome.WAIT), PASSED)))
+    phase = SmallRun(Small(DO, do=Act(said(Outcome.WAIT), PASSED)))
     first, options = phase.claim(), RunOptions(who="ann", holder="cli")
     read = phase.runs.find(phase.run)
     advance(first)
@@ -121,7 +121,7 @@ def test_tasks_of_one_holder_may_find_the_run_further_on(*, anew: bool) -> None:
 
 def test_a_doubt_is_asked_about_and_may_be_accepted() -> None:
     """The run may end green; who let it go on is journaled; the approver must be allowed."""
-    phase = Phase(Small(DO, do=Act(said(Outcome.INCONCLUSIVE))))
+    phase = SmallRun(Small(DO, do=Act(said(Outcome.INCONCLUSIVE))))
     asked = []
     phase.drive(decide=asked.append)
     assert asked[0].answers == (Choice.GO_ON, Choice.ROLL_BACK, Choice.STOP)
@@ -134,7 +134,7 @@ def test_a_doubt_is_asked_about_and_may_be_accepted() -> None:
 
 def test_a_program_is_told_which_doubt_waits_for_an_answer() -> None:
     """Where nobody is there to answer, what was found stays in the journal with its remedy."""
-    phase = Phase(Small(DO, do=Act(said(Outcome.INCONCLUSIVE, "half is unread"))))
+    phase = SmallRun(Small(DO, do=Act(said(Outcome.INCONCLUSIVE, "half is unread"))))
     stopped = phase.drive(decide=lambda _question: None)
     assert isinstance(stopped, Stopped)
     assert (stopped.waits, stopped.checked.sentences) == (True, ("S1: half is unread",))
@@ -145,7 +145,7 @@ def test_a_program_is_told_which_doubt_waits_for_an_answer() -> None:
 
 def test_an_answer_to_a_doubt_counts_for_that_doubt_only() -> None:
     """Another reason is another question."""
-    phase = Phase(Small(DO, do=Act(said(Outcome.INCONCLUSIVE, "a"), said(Outcome.INCONCLUSIVE, "b"))))
+    phase = SmallRun(Small(DO, do=Act(said(Outcome.INCONCLUSIVE, "a"), said(Outcome.INCONCLUSIVE, "b"))))
     asked = []
 
     def decide(question: Any) -> Answer | None:
@@ -158,7 +158,7 @@ def test_an_answer_to_a_doubt_counts_for_that_doubt_only() -> None:
 
 def test_who_stops_at_a_doubt_is_not_rolled_back_and_who_rolls_back_is() -> None:
     """Neither on nor back; the next process asks again."""
-    phase = Phase(Small(DO, do=Act(said(Outcome.INCONCLUSIVE))))
+    phase = SmallRun(Small(DO, do=Act(said(Outcome.INCONCLUSIVE))))
     phase.move.stop_frees = False
     stopped = phase.drive(decide=chooses(Choice.STOP))
     assert isinstance(stopped, Stopped)
@@ -172,7 +172,7 @@ def test_who_stops_at_a_doubt_is_not_rolled_back_and_who_rolls_back_is() -> None
 
 def test_an_error_is_measured_once_more_by_each_process() -> None:
     """Then somebody decides; in a rollback it stops."""
-    phase = Phase(Small(DO, do=Act(said(Outcome.ERROR)), undo=Act(said(Outcome.ERROR))))
+    phase = SmallRun(Small(DO, do=Act(said(Outcome.ERROR)), undo=Act(said(Outcome.ERROR))))
     phase.move.stop_frees = False
     for number in (1, 2):
         stopped = phase.drive(decide=chooses(Choice.STOP))
@@ -189,21 +189,21 @@ def test_an_error_is_measured_again_from_the_snapshot_on() -> None:
     """Where the step names it."""
     first = Step(phase="p", kind="first")
     error = said(Outcome.ERROR, redo_from="01 p/first")
-    phase = Phase(Small(first, DO, first=Act(), do=Act(error, PASSED)))
+    phase = SmallRun(Small(first, DO, first=Act(), do=Act(error, PASSED)))
     assert isinstance(phase.drive(), Ended)
     assert phase.done == ["first", "do", "first", "do"]
 
 
 def test_a_redo_of_no_earlier_step_is_broken() -> None:
     """A handler that names one is wrong."""
-    phase = Phase(Small(DO, DO, do=Act(said(Outcome.WAIT, redo_from="02 p/do"))))
+    phase = SmallRun(Small(DO, DO, do=Act(said(Outcome.WAIT, redo_from="02 p/do"))))
     with pytest.raises(Broken, match="no step before it"):
         phase.drive()
 
 
 def test_evidence_only_decides_nothing() -> None:
     """A comparison before an undo step is written down."""
-    phase = Phase(
+    phase = SmallRun(
         Small(
             Step(phase="p", kind="look", on_difference=OnDifference.EVIDENCE),
             DO,
@@ -220,7 +220,7 @@ def test_evidence_only_decides_nothing() -> None:
 def test_what_only_a_rollback_helps_says_so_and_may_be_accepted_all_the_same() -> None:
     """The flag is journaled; whoever reads it names the rollback."""
     step = Step(phase="p", kind="do", undo=UNDO, on_difference=OnDifference.ONLY_ROLLBACK_HELPS)
-    phase = Phase(Small(step, do=Act(said(Outcome.FAIL))))
+    phase = SmallRun(Small(step, do=Act(said(Outcome.FAIL))))
     phase.move.on_fail = OnFail.STOP
     stopped = phase.drive()
     assert isinstance(stopped, Stopped)
@@ -236,7 +236,7 @@ def test_what_is_accepted_is_what_was_shown_last() -> None:
     """Another difference is shown first."""
     step = Step(phase="p", kind="do", undo=UNDO, on_difference=OnDifference.ACCEPTABLE)
     looks = [said(Outcome.FAIL, each) for each in ("a", "b", "b", "b")]
-    phase = Phase(Small(step, do=Act(*looks)))
+    phase = SmallRun(Small(step, do=Act(*looks)))
     for _ in range(2):
         stopped = phase.drive(accept="01 p/do")
         assert isinstance(stopped, Stopped)
@@ -246,7 +246,7 @@ def test_what_is_accepted_is_what_was_shown_last() -> None:
 def test_a_claim_cannot_accept_what_it_has_shown_itself() -> None:
     """A sensor that keeps its token is no second process."""
     step = Step(phase="p", kind="do", undo=UNDO, on_difference=OnDifference.ACCEPTABLE)
-    phase = Phase(Small(step, do=Act(said(Outcome.FAIL))))
+    phase = SmallRun(Small(step, do=Act(said(Outcome.FAIL))))
     phase.drive()
     options = RunOptions(who="ann", holder="cli", accept="01 p/do")
     same = claim(phase.move, phase.tools(), phase.done, phase.runs.find(phase.run), options, anew=False)
@@ -264,7 +264,7 @@ def test_a_process_that_is_overtaken_right_before_a_resumed_act_changes_nothing(
             phase.runs.claim(phase.run, "other", 1, anew=True, take_over=True)
         return PASSED
 
-    phase = Phase(Small(DO, do=Act(allowed=allowed)))
+    phase = SmallRun(Small(DO, do=Act(allowed=allowed)))
 
     class Dies:
         def reached(self, _step: str, point: CrashPoint) -> None:
@@ -282,7 +282,7 @@ def test_a_process_that_is_overtaken_right_before_a_resumed_act_changes_nothing(
 def test_what_was_journaled_and_told_nobody_was_not_shown() -> None:
     """A process that dies before it stops has shown nothing."""
     step = Step(phase="p", kind="do", undo=UNDO, on_difference=OnDifference.ACCEPTABLE)
-    phase = Phase(Small(step, do=Act(said(Outcome.FAIL))))
+    phase = SmallRun(Small(step, do=Act(said(Outcome.FAIL))))
 
     class Dies:
         def reached(self, _step: str, point: CrashPoint) -> None:
@@ -302,7 +302,7 @@ def test_a_finalise_that_is_declined_keeps_the_rollback() -> None:
     last = Step(phase="end", kind="last", undo=IRREVERSIBLE, optional=True, gate="end/approve end")
     for how in ("declined", "not allowed", "made"):
         refuses = Act(allowed=lambda: said(Outcome.FAIL, "a member came back"))
-        phase = Phase(Small(plan, DO, gate, last, last=refuses if how == "not allowed" else Act()))
+        phase = SmallRun(Small(plan, DO, gate, last, last=refuses if how == "not allowed" else Act()))
 
         def decide(question: Any, how: str = how) -> Answer:
             refused = how == "declined" and "end" in question.gate
@@ -322,7 +322,7 @@ def test_a_finalise_that_is_declined_keeps_the_rollback() -> None:
 
 def test_a_yes_counts_for_as_long_as_the_settings_say() -> None:
     """Not for as long as most places have it."""
-    phase = Phase(Small(Step(phase="ask", kind="approve", subject="plan"), DO))
+    phase = SmallRun(Small(Step(phase="ask", kind="approve", subject="plan"), DO))
     run = phase.claim()
     run.tools = replace(run.tools, gate_expiry_s=60)
     advance(run)
@@ -347,7 +347,7 @@ def test_finalise_makes_all_that_a_gate_covers_and_asks_that_gate_again() -> Non
 
         moods = [said(Outcome.FAIL, "a member came back")] if first is Choice.APPROVE else []
         refuses = Act(allowed=lambda moods=moods: moods[0] if moods else PASSED)
-        phase = Phase(Small(plan, DO, gate, kept, last, keep=Act(), last=refuses))
+        phase = SmallRun(Small(plan, DO, gate, kept, last, keep=Act(), last=refuses))
         assert isinstance(phase.drive(decide=then), Ended)
         assert (phase.state, phase.done.count("last")) == (RunState.MOVED, 0)
         moods.clear()
@@ -378,7 +378,7 @@ def test_what_was_made_before_it_was_to_be_made_again_is_undone_though_its_gate_
     act = Step(phase="p", kind="do", undo=UNDO, gate="p/approve more")
     look = Step(phase="p", kind="look")
     again = said(Outcome.WAIT, redo_from="03 p/do")
-    phase = Phase(Sees(plan, gate, act, look, look=Act(again, PASSED)))
+    phase = SmallRun(Sees(plan, gate, act, look, look=Act(again, PASSED)))
     answers = [Choice.APPROVE, Choice.REJECT]
 
     def decide(question: Any) -> Answer:
@@ -399,7 +399,7 @@ def test_a_snapshot_that_was_left_out_is_no_evidence_for_what_comes_later() -> N
     last = Step(phase="more", kind="last", undo=IRREVERSIBLE, optional=True, gate="more/approve more")
     taken = TakeSnapshot(lambda *_: {"folder": "f", "manifest_sha256": "0"}, lambda *_: "0")
     plan = Step(phase="ask", kind="approve", subject="plan")
-    phase = Phase(Small(plan, DO, end, keeps, more, last, snapshot=taken, last=Act()))
+    phase = SmallRun(Small(plan, DO, end, keeps, more, last, snapshot=taken, last=Act()))
     answers = {"plan": Choice.APPROVE, "end": Choice.REJECT, "more": Choice.APPROVE}
     ended = phase.drive(decide=lambda each: chooses(answers[each.gate.rsplit(" ", 1)[1]])(each))
     assert isinstance(ended, Ended)
@@ -411,7 +411,7 @@ def test_a_cut_off_act_goes_on_by_how_it_stands(standing: Standing) -> None:
     """Made asks nothing and acts all the same; as met asks again and keeps its intent; other intends anew."""
     allowed = []
     handler = Act(allowed=lambda: allowed.append(1) or PASSED)
-    phase = Phase(Small(DO, do=handler))
+    phase = SmallRun(Small(DO, do=handler))
 
     class Dies:
         def reached(self, _step: str, point: CrashPoint) -> None:
@@ -433,7 +433,7 @@ def test_a_cut_off_act_goes_on_by_how_it_stands(standing: Standing) -> None:
 def test_what_another_claim_acted_and_nobody_read_back_is_asked_how_it_stands(standing: Standing) -> None:
     """Made is looked at and not made again."""
     handler = Act()
-    phase = Phase(Small(DO, do=handler))
+    phase = SmallRun(Small(DO, do=handler))
 
     class Dies:
         def reached(self, _step: str, point: CrashPoint) -> None:
@@ -451,7 +451,7 @@ def test_a_rehearsal_asks_the_step_and_what_undoes_it() -> None:
     """Before anything is changed."""
     rehearse = Step(phase="p", kind="rehearse", args={"steps": ["p/do"]})
     refuses = Act(allowed=lambda: said(Outcome.FAIL, "it could not be undone"))
-    phase = Phase(Small(rehearse, DO, rehearse=Rehearse(), undo=refuses))
+    phase = SmallRun(Small(rehearse, DO, rehearse=Rehearse(), undo=refuses))
     stopped = phase.drive()
     assert isinstance(stopped, Stopped)
     assert stopped.checked.sentences == ("S1: it could not be undone",)
@@ -468,7 +468,7 @@ def test_a_snapshot_waits_for_calm_and_is_taken_as_it_is_when_patience_is_over()
         return {"folder": name, "manifest_sha256": "s"}
 
     handler = TakeSnapshot[list[str]](take, lambda _run, _folder: "s", calm=lambda _run, _step: restless)
-    phase = Phase(Small(Step(phase="p", kind="take", subject="one", patience_s=5), DO, take=handler))
+    phase = SmallRun(Small(Step(phase="p", kind="take", subject="one", patience_s=5), DO, take=handler))
     before = phase.clock.now_ms()
     assert isinstance(phase.drive(), Ended)
     assert phase.clock.now_ms() - before >= 5_000

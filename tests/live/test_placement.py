@@ -18,7 +18,7 @@ from support.placement_story import (
     AFTER,
     BEFORE,
     MOVING,
-    Phases,
+    Audits,
     audited,
     careless,
     committed,
@@ -33,7 +33,7 @@ FIVE = {"offsets.topic.num.partitions": str(BEFORE)}
 
 
 @pytest.fixture(scope="module")
-def phases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Phases]:
+def audits(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Audits]:
     """The whole careless way, audited after each step."""
     home = Home(tmp_path_factory.mktemp("placement")).create()
     try:

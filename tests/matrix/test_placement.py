@@ -12,14 +12,14 @@ from groupshift_sandbox.home import Home
 from groupshift_sandbox.processes import marked, stop
 from groupshift_sandbox.zookeeper import start_zookeeper
 from groupshift_sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
-from support.placement_story import BEFORE, Phases, careless
+from support.placement_story import BEFORE, Audits, careless
 from support.placement_suite import *  # noqa: F403 - the suite's tests are this module's tests
 
 pytestmark = pytest.mark.timeout(900)  # the fixtures count too
 
 
 @pytest.fixture(scope="module")
-def phases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Phases]:
+def audits(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Audits]:
     """The whole careless way, audited after each step."""
     home = Home(tmp_path_factory.mktemp("placement")).create()
     five = {"offsets.topic.num.partitions": str(BEFORE)}

@@ -215,8 +215,8 @@ def test_a_partition_without_a_start_does_not_stop_the_commits_of_the_others():
     machine.zookeeper = MemoryZookeeper(partitions=PARTITIONS)
     machine.group = MemoryKafkaGroup(partitions=PARTITIONS)
     member = SimulatedMember(machine.zookeeper, machine.group, machine.ends, 0)
-    resolve, lost = member.fetch.find_begin, TopicPartition("t", 0)
-    member.fetch.find_begin = lambda asked, to: {p: at for p, at in resolve(asked, to).items() if p != lost}
+    resolve, lost = member.fetch.offsets_at, TopicPartition("t", 0)
+    member.fetch.offsets_at = lambda asked, to: {p: at for p, at in resolve(asked, to).items() if p != lost}
     for _ in range(4):
         member.step()
         member.pump()

@@ -54,7 +54,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Phases:
+class Audits:
     """What an audit said after each step, and the cluster in the end; what a run further on said while nobody
     was restarted (planned only), and while one was (to be executed)."""
 
@@ -142,7 +142,7 @@ def overwrite(cluster: Cluster, group: str, offset: int) -> None:
         commit(raw, {group: {TopicPartition(TOPIC, 0): (offset, "")}})
 
 
-def careless(cluster: Cluster) -> Phases:
+def careless(cluster: Cluster) -> Audits:
     """Commit, create partitions, restart the last broker, then all others; clients are not asked."""
     committed(cluster)
     before = audited(cluster)
@@ -156,7 +156,7 @@ def careless(cluster: Cluster) -> Phases:
     for node in nodes[:-1]:
         cluster, _ = replace_node(cluster, node, unchanged)
     lead_as_preferred(cluster, OFFSETS)
-    return Phases(
+    return Audits(
         cluster=cluster,
         before=before,
         expanded=expanded,

@@ -1,5 +1,5 @@
 """By which count real brokers coordinate, before and after a careless expansion from 5 to 8 partitions, as
-tests that coordinators of both kinds have to pass. A module imports them and gives a fixture ``phases``."""
+tests that coordinators of both kinds have to pass. A module imports them and gives a fixture ``audits``."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ from support.placement_story import (
 _REJECTED = 2
 
 
-def test_a_cluster_at_rest_is_clean(phases: Phases) -> None:
+def test_a_cluster_at_rest_is_clean(audits: Phases) -> None:
     """Every broker counts five, every record is at home."""
-    assert counts(phases.before) == {1: (BEFORE,), 2: (BEFORE,), 3: (BEFORE,)}
-    assert phases.before.clean, phases.before.judgement.reasons
-    assert phases.before.facts.log is not None
-    assert phases.before.facts.log.residue == frozenset()
+    assert counts(audits.before) == {1: (BEFORE,), 2: (BEFORE,), 3: (BEFORE,)}
+    assert audits.before.clean, audits.before.judgement.reasons
+    assert audits.before.facts.log is not None
+    assert audits.before.facts.log.residue == frozenset()
 
 
-def test_coordinator_13_nobody_restarted(phases: Phases) -> None:
+def test_coordinator_13_nobody_restarted(audits: Phases) -> None:
     """Eight partitions, and all brokers still count five: the groups that the next restart would move are
     named, to the last."""
-    found = phases.expanded
+    found = audits.expanded
     assert (found.facts.view.count, counts(found)) == (AFTER, {1: (BEFORE,), 2: (BEFORE,), 3: (BEFORE,)})
     ((verdict, reason),) = said(found, "X04")
     assert verdict is Verdict.FAIL
@@ -53,20 +53,20 @@ def test_coordinator_13_nobody_restarted(phases: Phases) -> None:
     assert [each.group for each in found.facts.moving_at_restart] == sorted(MOVING)
     assert said(found, "X07") == [(Verdict.PASS, "every live record lies in its group's partition")]
     assert not found.clean
-    (code, assessed), moved = phases.planned.assessed, sorted(g for g in GROUPS if _moves(g, BEFORE, FURTHER))
+    (code, assessed), moved = audits.planned.assessed, sorted(g for g in GROUPS if _moves(g, BEFORE, FURTHER))
     assert (code, assessed["ready"]) == (0, True), "an expansion cures it"
     judged = {(each["rule"], each["verdict"]): each["reason"] for each in assessed["findings"]}
     assert judged["X04", "inconclusive"] == reason
-    code, plan = phases.planned.begun
+    code, plan = audits.planned.begun
     assert (code, plan["state"]) == (0, "preview")
     assert [group for group, _, _ in plan["about"]["movers"]] == moved
-    _nothing_changed(phases.planned)
+    _nothing_changed(audits.planned)
 
 
-def test_coordinator_14_one_restarted(phases: Phases) -> None:
+def test_coordinator_14_one_restarted(audits: Phases) -> None:
     """Exactly that broker deviates, and groups are served by two brokers: each of those, asked directly, says
     so itself. A run further on is refused, and nothing is changed."""
-    found = phases.mixed
+    found = audits.mixed
     assert counts(found) == {1: (BEFORE,), 2: (BEFORE,), 3: (AFTER,)}
     failed = {each.rule for each in found.judgement.findings if each.verdict is Verdict.FAIL}
     assert {"X04", "X05"} <= failed
@@ -79,17 +79,17 @@ def test_coordinator_14_one_restarted(phases: Phases) -> None:
     assert {group: found.facts.view.owned[group] for group in two} == two
     none = {group for group, nodes in found.facts.not_one_owner.items() if not nodes}
     assert {group: found.facts.view.owned[group] for group in none} == dict.fromkeys(none, ())
-    code, assessed = phases.refused.assessed
+    code, assessed = audits.refused.assessed
     assert (code, assessed["ready"]) == (1, False)
     against = [each for each in assessed["findings"] if each["rule"] in assessed["obstacles"]]
     assert [each["reason"] for each in against if each["rule"] == "X04"] == [
         reason for _, reason in said(found, "X04")
     ]
     assert all(each["hint"] for each in against)
-    code, refused = phases.refused.begun
+    code, refused = audits.refused.begun
     assert code == _REJECTED, refused
     assert "not ready, nothing was journaled" in " ".join(refused["error"].split())
-    _nothing_changed(phases.refused)
+    _nothing_changed(audits.refused)
 
 
 def _moves(group: str, before: int, after: int) -> bool:
@@ -103,37 +103,37 @@ def _nothing_changed(found: Asked) -> None:
     assert found.after == found.before
 
 
-def test_coordinator_15_leaders_that_coincide(phases: Phases) -> None:
+def test_coordinator_15_leaders_that_coincide(audits: Phases) -> None:
     """A moving group whose two partitions have one leader looks right at every broker; other names do not."""
-    leaders = phases.mixed.facts.view.topic.leaders
-    named, owned = phases.hidden
+    leaders = audits.mixed.facts.view.topic.leaders
+    named, owned = audits.hidden
     assert named, "three leaders and many groups: some coincide"
     assert all(set(nodes) == {leaders[partition_of(group, AFTER)]} for group, nodes in named.items()), (
         "asked by itself, every broker names the same one for such a group"
     )
     assert all(len(nodes) == 1 for nodes in owned.values())
-    assert counts(phases.mixed)[3] == (AFTER,), "names of other partitions tell"
-    assert counts(phases.mixed)[1] == counts(phases.mixed)[2] == (BEFORE,)
+    assert counts(audits.mixed)[3] == (AFTER,), "names of other partitions tell"
+    assert counts(audits.mixed)[1] == counts(audits.mixed)[2] == (BEFORE,)
 
 
-def test_all_restarted_and_what_they_lost(phases: Phases, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_restarted_and_what_they_lost(audits: Phases, capsys: pytest.CaptureFixture[str]) -> None:
     """Brokers agree; the log has every offset, elsewhere. NEW answers -1 for every group that moved; OLD
     for some of them."""
-    found = phases.restarted
+    found = audits.restarted
     assert counts(found) == {1: (AFTER,), 2: (AFTER,), 3: (AFTER,)}
     log = found.facts.log
     assert log is not None
     assert {each.group for each in log.elsewhere} == set(MOVING)
     assert all(each.lost and each.offset == 100 for each in log.elsewhere)
-    lost = {group for group, offset in phases.answered.items() if offset == -1}
+    lost = {group for group, offset in audits.answered.items() if offset == -1}
     if found.facts.view.old:  # one cache for all partitions: it depends on what each broker loaded, and when
         assert lost
         assert lost <= set(MOVING)
     else:
         assert lost == set(MOVING)
-    assert {phases.answered[group] for group in set(GROUPS) - lost} == {100}
+    assert {audits.answered[group] for group in set(GROUPS) - lost} == {100}
     code, document = asked(
-        capsys, "audit", "placement", "--bootstrap-servers", phases.cluster.bootstrap, "--timeout", "60"
+        capsys, "audit", "placement", "--bootstrap-servers", audits.cluster.bootstrap, "--timeout", "60"
     )
     assert (code, document["verdict"], document["in_force"]) == (1, "fail", AFTER)
     assert document["brokers"]["1"]["counts"] == [AFTER]
@@ -141,16 +141,16 @@ def test_all_restarted_and_what_they_lost(phases: Phases, capsys: pytest.Capture
     assert all(each["lost"] for each in document["log"]["elsewhere"])
 
 
-def test_what_was_lost_is_brought_back(phases: Phases, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_lost_is_brought_back(audits: Phases, capsys: pytest.CaptureFixture[str]) -> None:
     """NEW: every offset that was lost is answered again; one that a client overwrote is left alone, and a
     second run has nothing to do. OLD: what its caches would prefer gets tombstones, too, and a restart."""
-    where = ("--bootstrap-servers", phases.cluster.bootstrap, "--timeout", "60")
+    where = ("--bootstrap-servers", audits.cluster.bootstrap, "--timeout", "60")
     overwritten = min(MOVING)
-    overwrite(phases.cluster, overwritten, 7)
+    overwrite(audits.cluster, overwritten, 7)
     code, document = asked(capsys, "repair", "placement", *where)
     assert (code, document["executed"]) == (1, False)
     assert document["counts"] == {"restore": len(MOVING) - 1, "overwritten": 1, "conflict": 0}
-    old = phases.restarted.facts.view.old
+    old = audits.restarted.facts.view.old
     for restored in (len(MOVING) - 1, 0):
         code, document = asked(capsys, "repair", "placement", "--execute", *where)
         assert (code, document["restored"], document["not_restored"]) == (0, restored, [])
@@ -158,13 +158,13 @@ def test_what_was_lost_is_brought_back(phases: Phases, capsys: pytest.CaptureFix
         assert len(document["erased"]) == (len(MOVING) if old and restored else 0)
     if old:
         assert document["next"].startswith("restart brokers that run since before 20")
-        for node in phases.cluster.brokers:
-            replace_node(phases.cluster, node.node_id, unchanged)
-        lead_as_preferred(phases.cluster, OFFSETS)
-        assert audited(phases.cluster).clean
+        for node in audits.cluster.brokers:
+            replace_node(audits.cluster, node.node_id, unchanged)
+        lead_as_preferred(audits.cluster, OFFSETS)
+        assert audited(audits.cluster).clean
     else:
-        _flagged(audited(phases.cluster))
-    assert answered(phases.cluster) == {**dict.fromkeys(GROUPS, 100), overwritten: 7}
+        _flagged(audited(audits.cluster))
+    assert answered(audits.cluster) == {**dict.fromkeys(GROUPS, 100), overwritten: 7}
 
 
 def _flagged(found: Placement) -> None:
@@ -190,10 +190,10 @@ def _flagged(found: Placement) -> None:
 
 
 def test_what_another_count_would_cost(
-    phases: Phases, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    audits: Phases, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """After the repair the plan names the groups, the cost of others, the load then, and what hinders it."""
-    bootstrap = ("--bootstrap-servers", phases.cluster.bootstrap, "--timeout", "60")
+    bootstrap = ("--bootstrap-servers", audits.cluster.bootstrap, "--timeout", "60")
     page = tmp_path / "plan.html"
     code, document = asked(capsys, "expansion", "assess", "--to", "12", "--output", str(page), *bootstrap)
     observed = document["observed"]
@@ -206,7 +206,7 @@ def test_what_another_count_would_cost(
     assert sum(each["groups"] for each in observed["load"]["then"]) == len(GROUPS)
     failed = {each["rule"] for each in document["findings"] if each["verdict"] == "fail"}
     # NEW: residue of groups that move again; OLD: the repair erased it all
-    assert failed == (set() if phases.restarted.facts.view.old else {"X06", "X07"})
+    assert failed == (set() if audits.restarted.facts.view.old else {"X06", "X07"})
     assert code == bool(failed)
     assert 'id="load-live-records-title">live records by partition<' in page.read_text()
     capsys.readouterr()

@@ -176,8 +176,8 @@ def go_on(
                 console.line("run ", styled(run.name, "bold"), f" of {record.target}")
                 turned = then(run) if then else None
                 progress: Progress = Ended(closing=turned) if isinstance(turned, Closing) else drive(run)
-        except KeyboardInterrupt:
-            if run is None:
+        except (KeyboardInterrupt, RuntimeError) as why:  # a second signal cuts off a lock of Python itself
+            if run is None or KeyboardInterrupt not in {type(why), type(why.__context__)}:
                 raise
             return _interrupted(run, console)
         except GroupshiftError as why:

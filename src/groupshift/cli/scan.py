@@ -220,7 +220,7 @@ def groups_parts(states: Iterable[GroupState], patterns: tuple[str, ...], limit:
     if len(chosen) == limit:
         yield styled(f"the first {limit} by urgency; --limit shows more, --json all", "dim")
     for state in chosen if patterns else ():
-        yield _rules_table(state) or f"group {visible(state.group)}: no phase is before it"
+        yield _rules_table(state) or f"group {visible(state.group)}: it has no phase left"
         yield from (styled(problem, "red") for problem in state.problems)
 
 

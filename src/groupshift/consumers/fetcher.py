@@ -98,7 +98,7 @@ class KafkaFetch:
         """Stop fetching without forgetting the position."""
         self._calls.hand(lambda: self._consumer.pause([KafkaPartition(*each) for each in partitions]))
 
-    def find_begin(self, partitions: Collection[TopicPartition], to: Reset) -> Mapping[TopicPartition, int]:
+    def offsets_at(self, partitions: Collection[TopicPartition], to: Reset) -> Mapping[TopicPartition, int]:
         """ListOffsets, one request a leader, within about a second; without those that did not answer.
 
         By a client of its own, which is connected at the first question: fetching goes on meanwhile. That

@@ -341,7 +341,7 @@ class Lookups:
         due = [each for each in wanted if self._pauses.get(each, (now, 0.0))[0] <= now]
         offsets: dict[TopicPartition, int] = {}
         with suppress(Transient):
-            offsets |= self._fetch.find_begin(due, self._reset) if due else {}
+            offsets |= self._fetch.offsets_at(due, self._reset) if due else {}
         for each in due:
             _, pause = self._pauses.pop(each, (now, _FIRST_S / 2))
             if each not in offsets:

@@ -22,7 +22,7 @@ from groupshift.domain.tables import table_of
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 
-RULES_VERSION = 2
+RULES_VERSION = 3
 
 Snapshot = Mapping[str, Sequence[Row]]
 """All tables of a snapshot as `EvidenceStore.read` gives them."""

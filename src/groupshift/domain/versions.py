@@ -39,8 +39,8 @@ class Version:
     def parse(cls, text: str, name: str = "version") -> Version:
         """``3.9.2``, ``4.0.0-rc1``, ``2.16.1rc2``, ``0.10.2.2``; ``name`` is where it was given.
 
-        Raises `Rejected` for what is no version, for a line such as ``3.9`` (see `met`), and for the numbers
-        of a distribution (``7.6.0-ccs``), which are not those of Apache Kafka."""
+        Raises `Rejected` for what is no version, for a line such as ``3.9`` (see `version_in`), and for the
+        numbers of a distribution (``7.6.0-ccs``), which are not those of Apache Kafka."""
         match = _FORM.fullmatch(text.strip())
         if match is None or match[1].count(".") + 1 < _COMPLETE:
             raise Rejected(

@@ -229,7 +229,7 @@ class Fetch(Protocol):
     def out_of_range(self, record: Record) -> TopicPartition | None:
         """The partition whose position the broker does not have, when ``record`` says so."""
 
-    def find_begin(self, partitions: Collection[TopicPartition], to: Reset) -> Mapping[TopicPartition, int]:
+    def offsets_at(self, partitions: Collection[TopicPartition], to: Reset) -> Mapping[TopicPartition, int]:
         """Log start or log end; partitions that cannot be asked now are left out."""
 
     def end_of(self, partition: TopicPartition) -> int | None:

@@ -30,8 +30,8 @@ class Change:
     """Replace the occupants of ``slots`` by members of kind ``to``, one after the other; ``change_id`` makes
     it idempotent. To `VACANT` all of them end at once and none comes, and vacant places are filled at once.
 
-    ``token`` is the fencing token of the run that starts it, rising per ``fence`` (the run): a
-    driver refuses a change whose token is lower than the highest one it met under that fence. ``undoes``
+    ``token`` is the fencing token of the process that starts it, rising per ``fence`` (the run): a driver
+    refuses a change whose token is lower than the highest one that it met under that fence. ``undoes``
     names the changes that this one takes back, oldest first; empty for a change forward. ``occupants`` are
     the members that have to go, told to drivers that know no places; None: it was not looked."""
 

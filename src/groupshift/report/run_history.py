@@ -1,7 +1,7 @@
 """What the journal tells of one run, for its page: whatever the move.
 
-`history_of` reads a run once; `compared`, `decisions` and `node_intervals` are views of that. Nothing here
-asks a server or the evidence."""
+`history_of` reads a run once; `comparisons_of`, `decisions` and `node_intervals` are views of that. Nothing
+here asks a server or the evidence."""
 
 from __future__ import annotations
 

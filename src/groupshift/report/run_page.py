@@ -176,8 +176,8 @@ def cluster_page(history: History, words: ClusterWords) -> PageParts:
         most = max((each.groups or 0 for each in equal), default=0)
         proven = f"{len(equal)} comparisons of {most:,} groups found nothing lost and no offset changed"
         uncompared = dict.fromkeys(reason for each in equal for reason in each.reasons)
-        if len(uncompared) > 1:
-            uncompared = {f"{len(uncompared)} fields were not compared, which are named below": None}
+        if (count := len({reason.partition(":")[0] for reason in uncompared})) > 1:
+            uncompared = {f"{count} fields were not compared (they are named below)": None}
         sentence = f"{words.over}. {'; '.join([words.proven + proven, *uncompared])}."
     else:
         sentence = f"{words.over}. Groups were not compared."

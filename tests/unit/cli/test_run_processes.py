@@ -19,7 +19,7 @@ from groupshift.adapters.sqlalchemy.runs import SqlRuns
 from groupshift.adapters.system import signalled
 from groupshift.cli import run_driving
 from groupshift.cli.main import UNREAD
-from groupshift.cli.run_driving import INTERRUPTED
+from groupshift.cli.run_driving import INTERRUPTED, Teller
 from groupshift.domain.run import RunState
 from groupshift.ports.runs import EventKind
 from support.toy_bench import ToyBench, document, toy_bench, words
@@ -135,6 +135,22 @@ def test_u14_a_process_that_is_asked_to_end_twice_leaves_the_run_in_order(bench:
         first.send_signal(how)
     code, _out, said = ended(first)
     assert code in {INTERRUPTED, -signal.SIGTERM}, said  # the second may come when all is done
+    assert stopped(bench)
+
+
+def test_u14_a_second_signal_within_a_lock_of_python_leaves_the_run_in_order(
+    bench: ToyBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python's own wait ends with an error where a second signal cuts off what it does about the first."""
+
+    def cut_off(*_: object) -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise RuntimeError("release unlocked lock")
+
+    monkeypatch.setattr(Teller, "instruct", cut_off)
+    assert bench.call("toy", "run", *bench.request(), "--execute", "--yes") == INTERRUPTED
     assert stopped(bench)
 
 

@@ -72,7 +72,7 @@ def test_what_a_pattern_does_not_match_is_said(fleet: Fleet, capsys: pytest.Capt
     assert main(["scan", "--last", "--group", "bilsl"]) == 0
     assert "no group has such a name" in capsys.readouterr().out
     assert main(["scan", "--last", "--group", "gone"]) == 0
-    assert "group gone: no phase is before it" in capsys.readouterr().out
+    assert "group gone: it has no phase left" in capsys.readouterr().out
     fleet.ensemble.worlds.clear()
     assert main(["scan"]) == 0
     assert "there is no group" in capsys.readouterr().out

@@ -32,8 +32,8 @@ def test_a_position_out_of_range_is_reset_as_soon_as_its_leader_answers(bench, m
     """§6.5: until then it is asked for again, and the rest goes on and is committed."""
     member = bench.join(1)
     bench.settle()
-    resolve, down = member.fetch.find_begin, [True]
-    member.fetch.find_begin = lambda asked, to: {} if down[0] else resolve(asked, to)
+    resolve, down = member.fetch.offsets_at, [True]
+    member.fetch.offsets_at = lambda asked, to: {} if down[0] else resolve(asked, to)
     member.reconciler.out_of_range(P0)
     member.step()
     assert member.reconciler._sleep_s() <= 0.2

@@ -18,7 +18,7 @@ class Log:
     def __init__(self, **known):
         self.known, self.asked, self.down = known, [], False
 
-    def find_begin(self, partitions, to):  # noqa: ARG002
+    def offsets_at(self, partitions, to):  # noqa: ARG002
         self.asked.append(sorted(partitions))
         if self.down:
             raise Transient("no answer")

@@ -223,7 +223,7 @@ def demand_acceptable(workload: Workload, change: Change) -> None:
     highest = workload.memory.fences.get(change.fence, 0)
     if change.token < highest:
         raise Conflict(
-            f"token {change.token} of {change.fence} is void: a run with token {highest} changed "
+            f"token {change.token} of {change.fence} is void: a process with token {highest} changed "
             f"{title(workload.document)} since; look at the run with: groupshift status"
         )
     known = workload.memory.find(change.change_id)

@@ -187,7 +187,7 @@ def predicted(facts: ProtocolFacts) -> Iterator[Says]:
 
 @_rule("P09")
 def back(facts: ProtocolFacts) -> Iterator[Says]:
-    """Whether the rollback is open while the group is consumed."""
+    """Whether a rollback is possible while the group is consumed."""
     if facts.to is not Protocol.CONSUMER or facts.way is Way.OFFLINE or facts.group.empty:
         return
     for answer in way_back(facts.group, facts.view.settings):

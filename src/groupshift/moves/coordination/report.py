@@ -1,10 +1,10 @@
 """What people read of a run, from the journal and its evidence.
 
 Sentences are made where the run ends (`closing`), where a gate asks (`pause`, `shown`), and for the report
-(`sections`, `page`). They tell what is journaled, never what is observed now: a report of a run is the same
-whenever somebody asks for it. The one thing that is read besides is the last snapshot, for what a rollback
-left behind in Kafka (`left_behind`); a snapshot that cannot be read is left out, and `verify-evidence` says
-why.
+(`report_sections`, `page`). They tell what is journaled, never what is observed now: a report of a run is
+the same whenever somebody asks for it. The one thing that is read besides is the last snapshot, for what a
+rollback left behind in Kafka (`left_behind`); a snapshot that cannot be read is left out, and
+`verify-evidence` says why.
 """
 
 from __future__ import annotations

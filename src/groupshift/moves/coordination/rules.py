@@ -78,8 +78,8 @@ def rehearsed(run: Run[CoordinationPorts], toggle: Step) -> Findings:
     do."""
     back = toggle.undo
     if not isinstance(back, Step):
-        return (Finding(rule="R01", verdict=Verdict.FAIL, reason="the toggle has no rollback"),)
-    said = f"the rollback of mode {toggle.args['to']} is mode {back.args['to']}"
+        return (Finding(rule="R01", verdict=Verdict.FAIL, reason="the toggle cannot be rolled back"),)
+    said = f"a rollback of mode {toggle.args['to']} writes mode {back.args['to']}"
     numbers = dict.fromkeys((*RULES.before(toggle), *RULES.before(back)))
     facts = facts_now(run, RULES.wanted(run, toggle))
     return (

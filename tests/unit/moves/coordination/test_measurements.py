@@ -332,7 +332,7 @@ def test_a_question_shows_what_its_answer_depends_on(group: CoordinationProcesse
     toggle = next(each for each in group.asked if each.gate.endswith("toggle/approve"))
     text = question_text(toggle)
     assert "Rehearsal of the rollback" in text
-    assert "the rollback of mode kafka is mode zookeeper" in text
+    assert "a rollback of mode kafka writes mode zookeeper" in text
 
 
 def test_b4_a_snapshot_that_is_older_than_its_plan_is_not_compared(

@@ -84,7 +84,7 @@ def test_a_run_that_is_over_says_so_and_shows_every_part(kind: Coordinator) -> N
     ("rules", "says"),
     [
         (("EX06",), "; EX06: time of the commit was not compared: not known."),
-        (("EX06", "EX07"), "; 2 fields were not compared, which are named below."),
+        (("EX06", "EX07"), "; 2 fields were not compared (they are named below)."),
     ],
 )
 def test_a_field_that_was_not_compared_is_said_and_decides_nothing(
