@@ -141,7 +141,7 @@ def manifest_of(text: bytes, where: str, of: SnapshotOf) -> Manifest:
             return manifest
     except (ValueError, KeyError, TypeError, AttributeError, Rejected) as wrong:
         raise Broken(
-            f"{where} is not the manifest of a {of} snapshot ({wrong!r}): altered, or too old; take it again"
+            f"{where} is not the manifest of a {of} snapshot ({wrong!r}): it was altered; take it again"
         ) from wrong
     raise Rejected(
         f"{where} is of form {form}, this release reads forms up to {FORM}: use the release that "
