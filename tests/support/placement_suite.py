@@ -22,7 +22,7 @@ from support.placement_story import (
     MOVING,
     OFFSETS,
     Asked,
-    Phases,
+    Audits,
     answered,
     asked,
     audited,
@@ -34,7 +34,7 @@ from support.placement_story import (
 _REJECTED = 2
 
 
-def test_a_cluster_at_rest_is_clean(audits: Phases) -> None:
+def test_a_cluster_at_rest_is_clean(audits: Audits) -> None:
     """Every broker counts five, every record is at home."""
     assert counts(audits.before) == {1: (BEFORE,), 2: (BEFORE,), 3: (BEFORE,)}
     assert audits.before.clean, audits.before.judgement.reasons
@@ -42,7 +42,7 @@ def test_a_cluster_at_rest_is_clean(audits: Phases) -> None:
     assert audits.before.facts.log.residue == frozenset()
 
 
-def test_coordinator_13_nobody_restarted(audits: Phases) -> None:
+def test_coordinator_13_nobody_restarted(audits: Audits) -> None:
     """Eight partitions, and all brokers still count five: the groups that the next restart would move are
     named, to the last."""
     found = audits.expanded
@@ -63,7 +63,7 @@ def test_coordinator_13_nobody_restarted(audits: Phases) -> None:
     _nothing_changed(audits.planned)
 
 
-def test_coordinator_14_one_restarted(audits: Phases) -> None:
+def test_coordinator_14_one_restarted(audits: Audits) -> None:
     """Exactly that broker deviates, and groups are served by two brokers: each of those, asked directly, says
     so itself. A run further on is refused, and nothing is changed."""
     found = audits.mixed
@@ -103,7 +103,7 @@ def _nothing_changed(found: Asked) -> None:
     assert found.after == found.before
 
 
-def test_coordinator_15_leaders_that_coincide(audits: Phases) -> None:
+def test_coordinator_15_leaders_that_coincide(audits: Audits) -> None:
     """A moving group whose two partitions have one leader looks right at every broker; other names do not."""
     leaders = audits.mixed.facts.view.topic.leaders
     named, owned = audits.hidden
@@ -116,7 +116,7 @@ def test_coordinator_15_leaders_that_coincide(audits: Phases) -> None:
     assert counts(audits.mixed)[1] == counts(audits.mixed)[2] == (BEFORE,)
 
 
-def test_all_restarted_and_what_they_lost(audits: Phases, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_restarted_and_what_they_lost(audits: Audits, capsys: pytest.CaptureFixture[str]) -> None:
     """Brokers agree; the log has every offset, elsewhere. NEW answers -1 for every group that moved; OLD
     for some of them."""
     found = audits.restarted
@@ -141,7 +141,7 @@ def test_all_restarted_and_what_they_lost(audits: Phases, capsys: pytest.Capture
     assert all(each["lost"] for each in document["log"]["elsewhere"])
 
 
-def test_what_was_lost_is_brought_back(audits: Phases, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_lost_is_brought_back(audits: Audits, capsys: pytest.CaptureFixture[str]) -> None:
     """NEW: every offset that was lost is answered again; one that a client overwrote is left alone, and a
     second run has nothing to do. OLD: what its caches would prefer gets tombstones, too, and a restart."""
     where = ("--bootstrap-servers", audits.cluster.bootstrap, "--timeout", "60")
@@ -190,7 +190,7 @@ def _flagged(found: Placement) -> None:
 
 
 def test_what_another_count_would_cost(
-    audits: Phases, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    audits: Audits, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """After the repair the plan names the groups, the cost of others, the load then, and what hinders it."""
     bootstrap = ("--bootstrap-servers", audits.cluster.bootstrap, "--timeout", "60")
