@@ -20,7 +20,7 @@ from groupshift.domain.run import RunState, SparkJob
 from groupshift.engine.begin import begin, claim
 from groupshift.engine.move import RunOptions, Tools
 from groupshift.engine.progress import Ended
-from groupshift.engine.questions import Answer, Question
+from groupshift.engine.questions_and_approvers import Answer, Question
 from groupshift.engine.run import drive
 from groupshift.moves.protocol.facts import ProtocolPorts, ProtocolRequest
 from groupshift.moves.protocol.move import ProtocolMove

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from groupshift.domain.foreign_text_quoting import code, markdown, visible
 from groupshift.domain.reactions_to_verdicts import Choice
-from groupshift.engine.questions import BUTTONS, checks_text, default_of, question_text, utc
+from groupshift.engine.questions_and_approvers import BUTTONS, checks_text, default_of, question_text, utc
 from groupshift_airflow.links import run_page
 
 if TYPE_CHECKING:
     from groupshift.domain.run import Findings
-    from groupshift.engine.questions import Question
+    from groupshift.engine.questions_and_approvers import Question
 
 DONE = "Done"
 LOOK_AGAIN = "Look again"

@@ -27,7 +27,7 @@ from airflow.sdk.exceptions import (
 from groupshift.domain.foreign_text_quoting import data_without_login
 from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import APPROVE, JUDGE, Outcome, RunState, SparkJob, StepState, spark_job_from
-from groupshift.engine.questions import BUTTONS
+from groupshift.engine.questions_and_approvers import BUTTONS
 from groupshift.errors import Fenced, Transient
 from groupshift_airflow.hooks import require_spark, submission
 from groupshift_airflow.run_gates import ACCEPT, ALL, CHOICES, DONE, Gate, Work, gate_of, gate_of_work
@@ -338,7 +338,7 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
             AirflowFailException: the answer is to stop here.
         """
         from groupshift.engine.gates import answer
-        from groupshift.engine.questions import Answer
+        from groupshift.engine.questions_and_approvers import Answer
         from groupshift.engine.roll_back import begin_roll_back
 
         choice, step, who = CHOICES.get(label), question["step"], self.answered

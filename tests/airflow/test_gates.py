@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import Step
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.engine.questions import BUTTONS, Question, Section
+from groupshift.engine.questions_and_approvers import BUTTONS, Question, Section
 from groupshift_airflow.run_gates import CHOICES, OPTIONAL, Work, gate_of, gate_of_work
 from groupshift_airflow.run_tasks import named, person
 

@@ -12,7 +12,7 @@ import pytest
 
 from groupshift.adapters.drivers.command import CommandReplacement, Programs
 from groupshift.adapters.drivers.manual import ManualReplacement
-from groupshift.bootstrap.driver_choice import driver_of, nodes_file, replacement
+from groupshift.bootstrap.member_and_broker_drivers import driver_of, nodes_file, replacement
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.driver import ClientFence, ForPerson, NodeState, Replacement, Started
 from groupshift_sandbox.replacement import SandboxReplacement

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from groupshift.adapters.drivers.kubernetes import KubernetesApi, KubernetesFleet
-from groupshift.bootstrap.driver_choice import fleet
+from groupshift.bootstrap.member_and_broker_drivers import fleet
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.driver import Started

@@ -20,7 +20,7 @@ from groupshift.domain.plan import WayBack
 from groupshift.domain.run import SparkJob, StepState
 from groupshift.engine.gates import answer
 from groupshift.engine.progress import Asks, Moved, Waits
-from groupshift.engine.questions import Answer, Question
+from groupshift.engine.questions_and_approvers import Answer, Question
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.run import advance
 from groupshift.errors import Conflict, Rejected

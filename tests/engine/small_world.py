@@ -22,7 +22,7 @@ from groupshift.engine.handlers import (
     Approve,
 )
 from groupshift.engine.move import Handler, Move, Run, RunOptions, Standing, Tools
-from groupshift.engine.questions import Answer
+from groupshift.engine.questions_and_approvers import Answer
 from groupshift.engine.run import drive
 from groupshift_testing.clock import ManualClock
 from support.memory_runs import MemoryRuns

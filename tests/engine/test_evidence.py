@@ -23,7 +23,7 @@ from groupshift.engine.begin import begin
 from groupshift.engine.evidence import Sealer, known_of
 from groupshift.engine.evidence_check import verify, verify_folder
 from groupshift.engine.move import attempt_stem
-from groupshift.engine.questions import Question
+from groupshift.engine.questions_and_approvers import Question
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.run import drive
 from groupshift.errors import Broken, Conflict, Fenced, Rejected

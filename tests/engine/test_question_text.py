@@ -11,7 +11,7 @@ from toy_world import World, no
 from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import IRREVERSIBLE, NOTHING, RunState, Step
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.engine.questions import (
+from groupshift.engine.questions_and_approvers import (
     Question,
     Section,
     answer_texts,

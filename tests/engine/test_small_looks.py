@@ -30,7 +30,7 @@ from groupshift.engine.handlers import (
 )
 from groupshift.engine.move import Sealing, Standing
 from groupshift.engine.progress import Ended, Stopped
-from groupshift.engine.questions import Answer, Question
+from groupshift.engine.questions_and_approvers import Answer, Question
 from groupshift.engine.roll_back import begin_roll_back, take_back
 from groupshift.engine.run import advance, drive
 from groupshift.engine.status import status_of

@@ -30,7 +30,7 @@ from groupshift.engine.handlers import (
 )
 from groupshift.engine.move import RunOptions, Standing
 from groupshift.engine.progress import Asks, Ended, Stopped
-from groupshift.engine.questions import Answer
+from groupshift.engine.questions_and_approvers import Answer
 from groupshift.engine.roll_back import begin_finalise, begin_roll_back
 from groupshift.engine.run import advance, drive
 from groupshift.engine.status import status_of

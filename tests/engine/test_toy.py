@@ -19,7 +19,7 @@ from groupshift.engine.begin import require_held
 from groupshift.engine.gates import answer
 from groupshift.engine.move import Run
 from groupshift.engine.progress import Ended
-from groupshift.engine.questions import Answer
+from groupshift.engine.questions_and_approvers import Answer
 from groupshift.engine.roll_back import begin_roll_back, rollback_of
 from groupshift.engine.run import advance, drive, upcoming
 from groupshift.engine.status import report_of, status_of

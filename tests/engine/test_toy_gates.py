@@ -13,7 +13,7 @@ from groupshift.domain.verdict import Verdict
 from groupshift.engine.gates import answer
 from groupshift.engine.move import Sealing
 from groupshift.engine.progress import Asks, Ended, Moved, Paused, Stopped, Waits
-from groupshift.engine.questions import Answer, Approvers
+from groupshift.engine.questions_and_approvers import Answer, Approvers
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.run import advance, drive, leave
 from groupshift.engine.status import status_of

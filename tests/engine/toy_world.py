@@ -15,7 +15,7 @@ from groupshift.domain.run import RunState, StepState
 from groupshift.engine.begin import begin, claim
 from groupshift.engine.move import Run, RunOptions, Tools
 from groupshift.engine.progress import Progress
-from groupshift.engine.questions import Answer, Approvers, Question
+from groupshift.engine.questions_and_approvers import Answer, Approvers, Question
 from groupshift.engine.run import drive
 from groupshift.ports.clock import CrashPoint, NoStepCrash, StepCrashPoints
 from groupshift.ports.runs import EventKind, RunRecord, Runs

@@ -19,7 +19,7 @@ from groupshift.domain.run import RunState, SparkJob
 from groupshift.engine.begin import assess, begin, claim
 from groupshift.engine.move import RunOptions, Tools
 from groupshift.engine.progress import Progress, Stopped
-from groupshift.engine.questions import Answer, Question
+from groupshift.engine.questions_and_approvers import Answer, Question
 from groupshift.engine.roll_back import begin_roll_back, require_begun
 from groupshift.engine.run import drive
 from groupshift.errors import Conflict

@@ -20,7 +20,7 @@ from groupshift.domain.run import RunState, plan_from
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.gates import answer
 from groupshift.engine.progress import Stopped
-from groupshift.engine.questions import Answer, Question
+from groupshift.engine.questions_and_approvers import Answer, Question
 from groupshift.engine.replace_members import REPLACE_MEMBERS
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.moves.coordination.facts import CoordinationRequest

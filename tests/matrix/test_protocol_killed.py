@@ -21,7 +21,7 @@ from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import PhaseName
 from groupshift.domain.run import RunState
 from groupshift.engine.progress import Paused, Stopped
-from groupshift.engine.questions import Question
+from groupshift.engine.questions_and_approvers import Question
 from groupshift.engine.run import drive
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind

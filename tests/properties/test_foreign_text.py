@@ -23,7 +23,7 @@ from groupshift.cli import run_output, scan
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.run import Step
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.engine.questions import findings_table, words_of
+from groupshift.engine.questions_and_approvers import findings_table, words_of
 from groupshift.ports.driver import Change
 from groupshift.report import page, pictures
 from groupshift.report.svg_and_time_axis import element

@@ -17,7 +17,7 @@ from groupshift.domain.verdict import Verdict
 from groupshift.engine.begin import assess, begin, claim
 from groupshift.engine.move import Run, RunOptions, Tools
 from groupshift.engine.progress import Ended, Progress, Stopped
-from groupshift.engine.questions import Answer, Question
+from groupshift.engine.questions_and_approvers import Answer, Question
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.run import drive
 from groupshift.engine.run_end import Closing

@@ -14,7 +14,7 @@ from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.begin import begin, claim
 from groupshift.engine.move import Move, Run, RunOptions, Tools
 from groupshift.engine.progress import Asks, Ended, Paused, Progress, Stopped
-from groupshift.engine.questions import Answer, Approvers, Question
+from groupshift.engine.questions_and_approvers import Answer, Approvers, Question
 from groupshift.engine.roll_back import take_back
 from groupshift.engine.run import drive
 from groupshift.ports.clock import CrashPoint, NoStepCrash, StepCrashPoints

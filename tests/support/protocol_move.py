@@ -15,7 +15,7 @@ from groupshift.domain.run import Findings, SparkJob
 from groupshift.engine.begin import assess, begin, claim
 from groupshift.engine.move import Run, RunOptions, Tools
 from groupshift.engine.progress import Ended, Progress
-from groupshift.engine.questions import Answer, Question
+from groupshift.engine.questions_and_approvers import Answer, Question
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.run import drive
 from groupshift.moves.protocol.facts import ProtocolPorts, ProtocolRequest

@@ -12,7 +12,7 @@ from groupshift.domain.run import Json, RunState, SparkJob
 from groupshift.engine.begin import begin, claim
 from groupshift.engine.move import Move, Run, RunOptions, Sealing, Tools
 from groupshift.engine.progress import Progress
-from groupshift.engine.questions import Answer, Approvers, Question
+from groupshift.engine.questions_and_approvers import Answer, Approvers, Question
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.run import drive
 from groupshift.moves.protocol.facts import ProtocolPorts, ProtocolRequest

@@ -17,7 +17,7 @@ from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, FileSystemLoader
 
 from groupshift.domain.run import RunState
-from groupshift.engine.questions import utc
+from groupshift.engine.questions_and_approvers import utc
 from groupshift.engine.status import RunStatus
 from groupshift.report.page import shown
 from groupshift.report.run_history import event_text

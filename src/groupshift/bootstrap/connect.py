@@ -11,7 +11,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
 
-from groupshift.bootstrap.driver_choice import fleet
+from groupshift.bootstrap.member_and_broker_drivers import fleet
 from groupshift.domain.rows import ReadFrom
 from groupshift.ports.changes import ClusterActs, OffsetRestoring, TopicExpansion
 from groupshift.ports.clock import NoStepCrash, StepCrashPoints

@@ -38,7 +38,7 @@ from groupshift.bootstrap.connect import (
     zookeeper_connection,
     zookeeper_side,
 )
-from groupshift.bootstrap.driver_choice import driver_of
+from groupshift.bootstrap.member_and_broker_drivers import driver_of
 from groupshift.domain.canary import CanaryLimits
 from groupshift.domain.evidence import PlanOf, refuse_older
 from groupshift.domain.modes import Isolation, Mode
@@ -49,7 +49,7 @@ from groupshift.engine.evidence import Pages, Progress, Sealer, tell_nobody
 from groupshift.engine.evidence_check import verify
 from groupshift.engine.installed_moves import move_named
 from groupshift.engine.move import Move, Tools
-from groupshift.engine.questions import Approvers
+from groupshift.engine.questions_and_approvers import Approvers
 from groupshift.errors import GroupshiftError, Rejected
 from groupshift.ports.changes import ClusterActs, OffsetRestoring, TopicExpansion
 from groupshift.ports.clock import Clock

@@ -129,7 +129,7 @@ def account() -> str:
 
 def who() -> str:
     """Return the person at the keyboard: the name that the environment tells, and beside it the account that
-    the operating system does (`groupshift.engine.questions` reads it)."""
+    the operating system does (`groupshift.engine.questions_and_approvers` reads it)."""
     real = account()
     try:
         claimed = getpass.getuser()

@@ -41,7 +41,7 @@ from groupshift.cli.output_and_next_command import Shown, number, tell
 from groupshift.cli.terminal import Table, styled
 from groupshift.domain.commit_places import Stray
 from groupshift.domain.foreign_text_quoting import command
-from groupshift.engine.questions import utc
+from groupshift.engine.questions_and_approvers import utc
 from groupshift.errors import Rejected
 from groupshift.moves.coordination.repair_leftover_offsets import remove_stale_offsets, stale_offsets
 from groupshift.moves.expansion.repair_leader_epochs import EpochPlan, plan_epochs, repair_epochs

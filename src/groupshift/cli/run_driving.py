@@ -28,7 +28,14 @@ from groupshift.domain.verdict import Verdict
 from groupshift.engine.begin import claim
 from groupshift.engine.move import Run, RunOptions
 from groupshift.engine.progress import Ended, Progress, Stopped
-from groupshift.engine.questions import BUTTONS, Answer, Question, default_of, question_text, utc
+from groupshift.engine.questions_and_approvers import (
+    BUTTONS,
+    Answer,
+    Question,
+    default_of,
+    question_text,
+    utc,
+)
 from groupshift.engine.roll_back import begin_finalise
 from groupshift.engine.run import drive, give_up, leave
 from groupshift.engine.run_end import Closing

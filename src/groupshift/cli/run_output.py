@@ -17,7 +17,7 @@ from groupshift.domain.run import APPROVE, IRREVERSIBLE, Findings, RunState, Ste
 from groupshift.domain.verdict import Verdict, counted
 from groupshift.engine.move import Run, undo_of
 from groupshift.engine.progress import Ended, Progress, Stopped
-from groupshift.engine.questions import Section, undo_words, utc, words_of
+from groupshift.engine.questions_and_approvers import Section, undo_words, utc, words_of
 from groupshift.engine.status import RunStatus, status_of
 
 _STATES = {

@@ -23,7 +23,7 @@ from groupshift.domain.foreign_text_quoting import command, visible
 from groupshift.domain.modes import Mode
 from groupshift.domain.plan import PhaseName
 from groupshift.domain.verdict import Readiness
-from groupshift.engine.questions import utc
+from groupshift.engine.questions_and_approvers import utc
 from groupshift.errors import Rejected
 from groupshift.scan.group_state import GroupState, Life, members_text, state_data
 from groupshift.scan.ports import ToggleRecord, ToggleState

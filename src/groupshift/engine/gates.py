@@ -20,7 +20,7 @@ from groupshift.domain.run import (
     findings_from,
 )
 from groupshift.engine.move import Aspects, P, Run, changes, handler_of
-from groupshift.engine.questions import Answer, Question
+from groupshift.engine.questions_and_approvers import Answer, Question
 from groupshift.engine.run_end import end
 from groupshift.errors import Conflict, GroupshiftError, Rejected, Void
 from groupshift.ports.runs import Event, EventKind, NewEvent

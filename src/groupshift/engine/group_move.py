@@ -23,7 +23,7 @@ from groupshift.engine import group
 from groupshift.engine.group import G, GroupRules, measured, snapshot_name
 from groupshift.engine.handlers import Approve, Compare, Judge, Soak, TakeSnapshot
 from groupshift.engine.move import Aspects, Handler, Move, Run
-from groupshift.engine.questions import Section
+from groupshift.engine.questions_and_approvers import Section
 from groupshift.engine.replace_members import REPLACE_MEMBERS, ReplaceMembers, raise_fence
 from groupshift.ports.group import GroupTerms
 from groupshift.ports.runs import EventKind

@@ -32,7 +32,7 @@ from groupshift.domain.run import (
     plan_from,
 )
 from groupshift.domain.verdict import Finding, Verdict, against, worst
-from groupshift.engine.questions import Answer, Approvers, Observed, Question, Section
+from groupshift.engine.questions_and_approvers import Answer, Approvers, Observed, Question, Section
 from groupshift.errors import Conflict, Fenced, Rejected, Transient
 from groupshift.ports.clock import Clock, NoStepCrash, StepCrashPoints
 from groupshift.ports.runs import Entry, Event, EventKind, NewEvent, RunRecord, Runs

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import Checked, Instruction, SparkJob, Step
-from groupshift.engine.questions import Question
+from groupshift.engine.questions_and_approvers import Question
 from groupshift.engine.run_end import Closing
 
 

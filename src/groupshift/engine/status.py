@@ -16,7 +16,7 @@ from groupshift.domain.run import (
     plan_from,
 )
 from groupshift.engine.move import P, Run
-from groupshift.engine.questions import Section
+from groupshift.engine.questions_and_approvers import Section
 from groupshift.engine.run_end import decisions, said_at_end
 from groupshift.ports.runs import Event, EventKind, RunRecord, Runs
 

@@ -23,7 +23,7 @@ from groupshift.domain.run import (
 )
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.move import Run, worst_verdict
-from groupshift.engine.questions import words_of
+from groupshift.engine.questions_and_approvers import words_of
 from groupshift.engine.status import RunStatus, StepStatus, status_of, step_statuses
 from groupshift.ports.runs import Event, EventKind, RunRecord
 from groupshift.report.page import Headline

@@ -13,9 +13,9 @@ from markupsafe import Markup
 
 from groupshift.domain.run import APPROVE, JUDGE, Json, RunState, Step
 from groupshift.domain.verdict import Verdict
-from groupshift.engine import questions
+from groupshift.engine import questions_and_approvers as questions
 from groupshift.engine.move import Move, Run, Tools
-from groupshift.engine.questions import undo_words, words_of
+from groupshift.engine.questions_and_approvers import undo_words, words_of
 from groupshift.engine.status import StepStatus
 from groupshift.ports.clock import Clock
 from groupshift.ports.runs import Event, EventKind, RunRecord, Runs

@@ -32,7 +32,7 @@ from groupshift.domain.run import (
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.handlers import Approve, Compare, Judge, Reading, Rehearse, Soak, TakeSnapshot
 from groupshift.engine.move import Aspects, Handler, Move, Run, Snapshot, Standing, undo_of
-from groupshift.engine.questions import Section
+from groupshift.engine.questions_and_approvers import Section
 from toy_move.target import Target as File
 from toy_move.target import digest_of
 

@@ -77,7 +77,7 @@ def test_f11_settings_with_a_byte_order_mark_are_read(encoding: str, ends: str, 
 
 def test_f11_a_file_of_nodes_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
     """The other file that people write."""
-    from groupshift.bootstrap.driver_choice import nodes_file
+    from groupshift.bootstrap.member_and_broker_drivers import nodes_file
 
     path = tmp_path / "nodes.toml"
     path.write_bytes(b'\xef\xbb\xbfdriver = "manual"\r\n')
@@ -104,7 +104,7 @@ def test_f11_what_a_desktop_leaves_beside_a_ledger_is_no_ledger(tmp_path: Path) 
 @pytest.mark.parametrize("reader", ["settings", "nodes", "key"])
 def test_s13_nobody_waits_for_a_pipe(reader: str, tmp_path: Path) -> None:
     """It is named, before anything is done."""
-    from groupshift.bootstrap.driver_choice import nodes_file
+    from groupshift.bootstrap.member_and_broker_drivers import nodes_file
 
     pipe = tmp_path / "pipe"
     named_pipe(pipe)
@@ -161,7 +161,7 @@ def test_s13_ledgers_that_cannot_be_listed_or_followed_are_broken(what: str, tmp
 @pytest.mark.parametrize("value", ["inf", "nan", "9" * 400, "1e300"])
 def test_s13_a_patience_without_end_is_one_sentence(value: str, tmp_path: Path) -> None:
     """Of a program that replaces nodes; whoever waits would fail at it."""
-    from groupshift.bootstrap.driver_choice import nodes_file, replacement
+    from groupshift.bootstrap.member_and_broker_drivers import nodes_file, replacement
 
     path = tmp_path / "nodes.toml"
     path.write_text(f'driver = "command"\n[command]\nstart = ["a"]\nobserve = ["b"]\ntimeout_s = {value}\n')

@@ -8,7 +8,7 @@ import pytest
 
 from groupshift.adapters.drivers.manual import ManualFleet
 from groupshift.adapters.drivers.process import ProcessFleet
-from groupshift.bootstrap.driver_choice import fleet
+from groupshift.bootstrap.member_and_broker_drivers import fleet
 from groupshift.domain.group import GroupView
 from groupshift.errors import Rejected
 from groupshift.settings import FleetSettings

@@ -8,7 +8,7 @@ import pwd
 import pytest
 
 from groupshift.cli.options import who
-from groupshift.engine.questions import Approvers, account_of
+from groupshift.engine.questions_and_approvers import Approvers, account_of
 from groupshift.errors import Rejected
 
 GATE = "01 plan/approve"

@@ -19,7 +19,7 @@ from groupshift.domain.plan import PhaseName, Until
 from groupshift.domain.run import Findings, Json, Plan, RunState, Step, findings_from
 from groupshift.engine.group_move import JUDGED_HEAD, group_sections
 from groupshift.engine.move import Run
-from groupshift.engine.questions import Section
+from groupshift.engine.questions_and_approvers import Section
 from groupshift.engine.replace_members import REPLACE_MEMBERS
 from groupshift.errors import Broken, GroupshiftError
 from groupshift.moves.coordination.facts import CoordinationPorts

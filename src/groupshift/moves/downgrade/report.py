@@ -19,7 +19,7 @@ from groupshift.domain.foreign_text_quoting import command, shell
 from groupshift.domain.run import Plan, RunState, Step
 from groupshift.domain.verdict import Verdict
 from groupshift.domain.versions import METADATA
-from groupshift.engine import questions
+from groupshift.engine import questions_and_approvers as questions
 from groupshift.engine.move import Run
 from groupshift.moves.downgrade.facts import DowngradeFacts, DowngradePorts, DowngradeRequest
 from groupshift.moves.downgrade.plan_and_rollback import inverse, way

@@ -16,7 +16,7 @@ from groupshift.domain.run import Checked, Findings, Outcome, Plan, RunState, St
 from groupshift.domain.verdict import Finding, Verdict, against
 from groupshift.engine.handlers import own_handlers
 from groupshift.engine.move import Aspects, Handler, Run
-from groupshift.engine.questions import utc
+from groupshift.engine.questions_and_approvers import utc
 from groupshift.engine.snapshots import ClusterMove, Exceptions, TakeClusterSnapshot, fallen_offsets
 from groupshift.errors import Transient
 from groupshift.log.commit_hashes import LiveCommit

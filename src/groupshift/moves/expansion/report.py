@@ -15,7 +15,7 @@ from groupshift.domain.cluster import COUNT, configured
 from groupshift.domain.run import Step, StepState
 from groupshift.domain.verdict import Verdict
 from groupshift.domain.verdict import counted as passed
-from groupshift.engine import questions
+from groupshift.engine import questions_and_approvers as questions
 from groupshift.engine.move import Run
 from groupshift.moves.expansion.facts import ExpansionRequest
 from groupshift.moves.expansion.ports import COUNTED, ExpansionPorts, counts_of

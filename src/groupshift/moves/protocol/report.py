@@ -18,7 +18,7 @@ from groupshift.domain.run import Plan, RunState, Step
 from groupshift.engine.group import LiveGroup
 from groupshift.engine.group_move import group_sections
 from groupshift.engine.move import Run
-from groupshift.engine.questions import Observed, Section
+from groupshift.engine.questions_and_approvers import Observed, Section
 from groupshift.engine.replace_members import REPLACE_MEMBERS
 from groupshift.moves.protocol.facts import ProtocolPorts, ProtocolRequest
 from groupshift.report import group_page

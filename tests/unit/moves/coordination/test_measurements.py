@@ -17,7 +17,7 @@ from groupshift.domain.plan import Until
 from groupshift.domain.run import RunState, SparkJob, findings_from, make_plan, plan_from
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.progress import Ended, Stopped
-from groupshift.engine.questions import question_text
+from groupshift.engine.questions_and_approvers import question_text
 from groupshift.engine.roll_back import take_back
 from groupshift.errors import Fenced, Rejected
 from groupshift.ports.clock import CrashPoint

@@ -14,7 +14,7 @@ from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.rows import OffsetRow
 from groupshift.domain.run import RunState
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.engine.questions import Approvers
+from groupshift.engine.questions_and_approvers import Approvers
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.log.releases import Coordinator
 from groupshift.moves.expansion.facts import ExpansionRequest

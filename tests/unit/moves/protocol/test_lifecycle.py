@@ -14,7 +14,7 @@ from groupshift.domain.verdict import Verdict
 from groupshift.engine.group import LiveGroup
 from groupshift.engine.move import Run
 from groupshift.engine.progress import Ended, Stopped
-from groupshift.engine.questions import Answer, Question
+from groupshift.engine.questions_and_approvers import Answer, Question
 from groupshift.engine.status import report_of
 from groupshift.engine.watch import watch
 from groupshift.errors import Rejected, Transient
