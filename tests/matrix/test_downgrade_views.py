@@ -162,4 +162,4 @@ def test_zookeeper_mode_goes_down_by_what_people_say(home: Home, capsys: pytest.
     assert (view.kraft, view.quorum, view.controller, view.finalised) == (False, None, 1, {})
     opened = Assessed(cluster.bootstrap, capsys, "3.5.2", "--from", "3.9.2")
     assert (opened.code, opened.failed) == (0, set()), opened.document["findings"]
-    assert opened.steps[-1] == ("replace", "1")
+    assert opened.steps[-2:] == [("replace", "1"), ("compare", "C1")]
